@@ -16,11 +16,13 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -252,6 +254,17 @@ class KafkaBroker(ServerProcess):
             producer.abort_transaction(DEADLINE_S)
         return offsets
 
+    @contextmanager
+    def open_transaction(self, topic: str, values: Sequence[bytes]) -> Iterator[Producer]:
+        """The producer of a transaction with these records, which the block has to end."""
+        producer = self.producer(transactional_id=f"transaction_{uuid.uuid4().hex[:12]}")
+        producer.init_transactions(DEADLINE_S)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        producer.flush(DEADLINE_S)
+        yield producer
+
     def produce_quickly(self, topic: str, values: Iterable[bytes], *, partition: int = 0) -> None:
         """Send many values in large batches; the last value is its own batch so that Tansu finds the end."""
         producer = self.producer(linger_ms=20, batch_num_messages=10_000)
@@ -337,6 +350,36 @@ def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) ->
             yield broker
         finally:
             broker.end(signal.SIGKILL)
+
+
+@contextmanager
+def broker_behind_a_line(replaced: Mapping[bytes, bytes]) -> Iterator[KafkaBroker]:
+    """A Tansu broker whose answers cross a line that replaces bytes by as many others."""
+    with (
+        socket.create_server((HOST, 0)) as server,
+        kafka_broker("tansu", advertised_port=server.getsockname()[1]) as broker,
+    ):
+        threading.Thread(target=_connect_all, args=(server, broker.port, replaced), daemon=True).start()
+        yield broker
+
+
+def _connect_all(server: socket.socket, port: int, replaced: Mapping[bytes, bytes]) -> None:
+    with suppress(OSError):
+        while True:
+            near, _ = server.accept()
+            far = socket.create_connection((HOST, port))
+            for way in ((near, far, {}), (far, near, replaced)):
+                threading.Thread(target=_copy, args=way, daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket, replaced: Mapping[bytes, bytes]) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 20):
+            for old, new in replaced.items():
+                data = data.replace(old, new)
+            target.sendall(data)
+    source.close()
+    target.close()
 
 
 def program(kind: Kind) -> Path:

@@ -93,6 +93,7 @@ class Assigner:
             self._held.extend(state.held)
         self.ends: dict[str, int] = {}
         self._starts: dict[str, int] = {}
+        self._tops: dict[str, int] = {}
         # The splits that a batch read stops before the end of their partition, perhaps even before its start.
         self._stopped: set[str] = set()
         self._resolved: dict[tuple[str, Position], int] = {}
@@ -140,6 +141,7 @@ class Assigner:
                 self._stopped.add(split_id)
         for (name, number), start in result.starts.items():
             self._starts[split_id_of(name, number)] = start
+        self._tops = {split_id_of(*key): top for key, top in result.tops.items()}
         for (name, number), offset in result.resolved.items():
             split_id = split_id_of(name, number)
             topic = topics.get(name)
@@ -239,8 +241,12 @@ class Assigner:
                 f"{topic_id}); the records of the old topic from offset {split.next} on are lost"
             )
         elif end < split.next and split.split_id not in self._stopped:
+            top = self._tops.get(split.split_id)
+            if top is None or top >= split.next:
+                # Until the high watermark is known, the records may be those of an open transaction.
+                return None
             what = (
-                f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic "
+                f"the partition ends at offset {top}, and offset {split.next} was to be read next: the topic "
                 "was recreated, or lost its last records"
             )
             start = None if start is None or start > end else start

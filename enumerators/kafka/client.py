@@ -7,6 +7,7 @@ confluent-kafka is imported here, when the first client is created; other module
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
@@ -50,9 +51,16 @@ def imported() -> Any:
     return confluent_kafka
 
 
-def new_consumer(properties: ClientProperties) -> Consumer:
-    """A consumer that does not join a group."""
-    consumer: Consumer = _made(imported().Consumer, properties, {**_OF_CONSUMERS, **properties.values})
+def new_consumer(
+    properties: ClientProperties, on_error: Callable[[Any], None] = lambda _error: None
+) -> Consumer:
+    """A consumer that does not join a group.
+
+    Args:
+        on_error: takes errors of connections, which librdkafka retries.
+    """
+    values = {**_OF_CONSUMERS, **properties.values, "error_cb": on_error}
+    consumer: Consumer = _made(imported().Consumer, properties, values)
     return consumer
 
 
@@ -61,7 +69,7 @@ def new_admin(properties: ClientProperties) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     own = {"isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof"}
-    own |= {"enable.auto.commit", "enable.auto.offset.store"}
+    own |= {"enable.auto.commit", "enable.auto.offset.store", "check.crcs"}
     values = {name: value for name, value in properties.values.items() if name not in own}
     admin: AdminClient = _made(AdminClient, properties, values)
     return admin

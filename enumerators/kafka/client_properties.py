@@ -25,7 +25,16 @@ _OF_JAVA = {
 }
 """Properties of Kafka's Java client that have another name in librdkafka."""
 
-_WITHOUT_EFFECT = frozenset({"default.api.timeout.ms", "max.poll.records", "ssl.truststore.password"})
+_WITHOUT_EFFECT = frozenset({
+    "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "max.poll.records",
+    "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+    "partition.assignment.strategy", "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor", "sasl.login.connect.timeout.ms",
+    "sasl.login.refresh.buffer.seconds", "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+    "socket.connection.setup.timeout.max.ms", "ssl.keymanager.algorithm", "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm", "ssl.truststore.password",
+})  # fmt: skip
 """Properties of Kafka's Java client that have no effect here."""
 
 _REFUSED = {
@@ -87,6 +96,7 @@ def client_properties(options: Options) -> ClientProperties:
         "auto.offset.reset": "error",
     }
     defaults = {
+        "check.crcs": "true",
         "client.id": "flip27",
         "group.id": f"{options[GROUP_ID_PREFIX] or 'flip27'}-reader",
         "isolation.level": "read_committed",

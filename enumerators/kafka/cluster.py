@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -174,6 +174,25 @@ class Cluster:
                 self._properties, f"requesting offsets of {first.topic}/{first.partition}", first.error
             )
         return offsets
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of partitions, behind all open transactions; partitions without a leader are left out."""
+        kafka = imported()
+        places = [kafka.TopicPartition(*key) for key in partitions]
+        if not places:
+            return {}
+        self._connected()
+        assert self._admin is not None
+        answers = self._admin.list_offsets(
+            dict.fromkeys(places, kafka.admin.OffsetSpec.latest()),
+            isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=self._timeout_s,
+        )
+        found = {}
+        for place, answer in answers.items():
+            with suppress(kafka.KafkaException):
+                found[place.topic, place.partition] = answer.result().offset
+        return found
 
     def oldest_time_ms(
         self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

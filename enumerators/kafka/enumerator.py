@@ -158,7 +158,11 @@ class KafkaEnumerator(
             return self._quarantined_range(split, budget)
         at = self._position(split)
         if at is None:
-            if split.next < 0:
+            is_short = self._assigner.ends.get(split.split_id, split.next) < split.next
+            if is_short:
+                # The next poll then requests its high watermark.
+                self._planned[split.split_id] = split.next
+            if is_short or split.next < 0:
                 self._request = self._next_request()
                 self._poll_again_for(split.split_id)
             return None

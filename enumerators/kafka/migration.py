@@ -101,10 +101,12 @@ def starting_offsets(positions: list[StartPosition]) -> str:
 def offsets_of_spark(line: str) -> dict[TopicPartition, int] | None:
     """The offsets of Spark's Kafka source in a line of its offset log; None for a line of another source."""
     try:
-        each = offsets("earliest", "latest")(line).each
+        given = offsets("earliest", "latest")(line)
     except ValueError:
         return None
-    return None if each is None else {key: position.offset for key, position in each.items()}
+    if not given.each or given.of_topics:
+        return None
+    return {key: position.offset for key, position in given.each.items()}
 
 
 def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Pos
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -80,10 +80,12 @@ class PollResult:
         seen: with ``topics``: the partitions, by topic, in earlier descriptions whose polls failed.
         ends: where partitions end.
         starts: where partitions begin, for those whose beginnings this poll requested.
+        tops: the high watermarks of partitions that end before what was planned: with read_committed, an open
+            transaction ends a partition earlier than read_uncommitted did.
         resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
+        problem: a mistake in an option, which a retry does not fix.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
-        problem: an error that a retry does not fix.
     """
 
     topics: Mapping[str, Topic] | None = None
@@ -91,10 +93,11 @@ class PollResult:
     seen: Mapping[str, frozenset[int]] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    tops: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: DiscoveryError | None = None
+    problem: OptionError | None = None
 
 
 class ClusterPoller:
@@ -143,22 +146,25 @@ class ClusterPoller:
     def poll(self, request: PollRequest) -> PollResult:
         try:
             return self._polled(request)
-        except _FinalError as error:
-            return PollResult(problem=DiscoveryError(error.what, remedy=error.remedy))
+        except OptionError as error:
+            return PollResult(problem=error)
 
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
         present = self._choice.partitions(topics)
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))
         resolved = self._resolved(request, present, ends)
-        starts = self._starts(request, topics, ends)
-        stops = {} if self._last is None else self._offsets(self._given(self._last, present), ends)
+        planned = request.planned
+        short = [key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0)]
+        starts = self._starts(request, topics, ends, short)
+        stops = {} if self._last is None else self._all_offsets(self._last, present, ends)
         result = PollResult(
             topics=None if self._is_reported else topics,
             described=self._confirmed(request, topics),
             seen=self._seen,
             ends=ends,
             starts=starts,
+            tops=self._connected.high_watermarks(short),
             resolved=resolved,
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
@@ -180,7 +186,9 @@ class ClusterPoller:
         if self._choice.pattern is None:
             self._names = self._choice.names
         elif now >= self._list_after:
-            self._names = tuple(self._connected.names(self._choice.pattern))
+            # Brokers list only topics that the user may see; a known topic is described, which fails then.
+            names = dict.fromkeys(self._connected.names(self._choice.pattern))
+            self._names = tuple(names | dict.fromkeys(filter(self._choice.has_topic, request.known or ())))
             self._list_after = now + POLLS_PER_LISTING * self._interval_s
         topics = self._connected.topics(self._names)
         self._described_s = self._clock.now_s()
@@ -189,18 +197,20 @@ class ClusterPoller:
             self._describe_after = self._described_s + max(POLLS_PER_DESCRIPTION * self._interval_s, pause_s)
         else:
             self._describe_after = self._described_s
-        if not self._choice.partitions(topics):
+        missing = [] if request.known is not None else self._choice.missing(topics)
+        if missing:
+            raise OptionError(
+                f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
+                remedy="correct the name, create the topic, or grant the user DESCRIBE; subscribePattern "
+                "finds topics that are created later",
+            )
+        # Topics that were read before and are gone are a loss, which the assigner finds.
+        is_known = any(map(self._choice.has_topic, request.known or ()))
+        if not is_known and not self._choice.partitions(topics):
             self._list_after = 0.0
             raise DiscoveryError(
                 f"the cluster has no partition for {self._choice}",
                 remedy="check the names, and that the user may DESCRIBE the topics",
-            )
-        missing = [] if request.known is not None else self._choice.missing(topics)
-        if missing:
-            raise _FinalError(
-                f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
-                remedy="correct the name or create the topic; subscribePattern finds topics that are created "
-                "later",
             )
         if self._topics is not None and not self._is_reported:
             for name, topic in self._topics.items():
@@ -253,21 +263,31 @@ class ClusterPoller:
             positions = dict.fromkeys(new, AT_EARLIEST) | dict(request.unresolved)
             # An edit moves a partition to its end if no record is as young as the edit's time.
             return self._offsets(positions, ends)
-        positions = self._given(self._first, present)
-        offsets = self._offsets(positions, ends, is_start=True)
-        lacking = sorted(set(positions) - set(offsets))
-        if lacking:
-            raise DiscoveryError(
-                f"partition {split_id_of(*lacking[0])} has no leader, so its starting offset is not known",
-                remedy="wait for the brokers",
-            )
+        return self._all_offsets(self._first, present, ends, is_start=True)
+
+    def _all_offsets(
+        self,
+        bounds: Positions,
+        present: list[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_start: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """The offsets where the options say that partitions start or end."""
+        offsets = self._offsets(self._given(bounds, present), ends, is_start=is_start)
+        for key in present:
+            if key not in offsets:
+                raise DiscoveryError(
+                    f"partition {split_id_of(*key)} has no leader, so its {bounds.option} is not known",
+                    remedy="wait for the brokers",
+                )
         return offsets
 
     def _given(self, positions: Positions, present: list[TopicPartition]) -> dict[TopicPartition, Position]:
         try:
             return positions.of(present)
         except ValueError as error:
-            raise _FinalError(
+            raise OptionError(
                 f"option {positions.option} does not match the partitions of {self._choice}: {error}",
                 remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
             ) from None
@@ -301,9 +321,11 @@ class ClusterPoller:
         return offsets
 
     def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
+        if is_start and self._last is not None:
+            return min(offset, end)  # a batch read that starts after the end is empty, as in Spark
         if offset > end:
-            option = self._first.option if is_start or self._last is None else self._last.option
-            raise _FinalError(
+            option = (self._last or self._first).option
+            raise OptionError(
                 f"{option} sets offset {offset} for {split_id_of(*key)}, which ends at {end}",
                 remedy="choose an offset that the partition has, or latest",
             )
@@ -312,7 +334,7 @@ class ClusterPoller:
     def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
         """The end of a partition that has no record as young as the position, unless that is an error."""
         if is_start and self._options[STARTING_STRATEGY] == "error":
-            raise _FinalError(
+            raise OptionError(
                 f"{split_id_of(*key)} has no record at {position} or later ({self._first.option})",
                 remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to start at "
                 "the end",
@@ -320,7 +342,11 @@ class ClusterPoller:
         return end
 
     def _starts(
-        self, request: PollRequest, topics: Mapping[str, Topic], ends: Mapping[TopicPartition, int]
+        self,
+        request: PollRequest,
+        topics: Mapping[str, Topic],
+        ends: Mapping[TopicPartition, int],
+        short: list[TopicPartition],
     ) -> dict[TopicPartition, int]:
         """Where partitions begin: periodically all of them, otherwise those that may have lost records."""
         now = self._clock.now_s()
@@ -333,12 +359,5 @@ class ClusterPoller:
             for name, (topic_id, _) in (request.known or {}).items()
             if name in topics and topic_id is not None and topics[name].topic_id != topic_id
         }
-        planned = request.planned
-        odd = [
-            key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0) or key[0] in changed
-        ]
+        odd = [*short, *(key for key in ends if key[0] in changed)]
         return self._connected.offsets(dict.fromkeys(odd, EARLIEST))
-
-
-class _FinalError(DiscoveryError):
-    """An error that a retry does not fix; the coordinator's thread raises it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.errors import EditError
 from flip27_source.message_texts import some_of
+from flip27_source.options import MOST_INTEGER
 
 TopicPartition = tuple[str, int]
 
@@ -45,11 +46,13 @@ class Positions:
     Attributes:
         everywhere: the position in every partition; None if each partition has its own.
         each: the position of each partition.
+        of_topics: the position in every partition of a topic that ``each`` does not have.
         option: the option that they come from, for messages.
     """
 
     everywhere: Position | None = None
     each: Mapping[TopicPartition, Position] | None = None
+    of_topics: Mapping[str, Position] = field(default_factory=dict)
     option: str = ""
 
     def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
@@ -61,12 +64,15 @@ class Positions:
         present = list(partitions)
         if self.everywhere is not None:
             return dict.fromkeys(present, self.everywhere)
-        each = self.each or {}
-        missing, unknown = sorted(set(present) - set(each)), sorted(set(each) - set(present))
+        each = {key: self.of_topics[key[0]] for key in present if key[0] in self.of_topics}
+        each |= self.each or {}
+        missing = [split_id_of(*key) for key in sorted(set(present) - set(each))]
+        unknown = [split_id_of(*key) for key in sorted(set(each) - set(present))]
+        unknown += sorted(set(self.of_topics) - {topic for topic, _ in present})
         faults = [
-            f"{what} {some_of([split_id_of(*key) for key in keys], 5)}"
-            for what, keys in (("it leaves out", missing), ("the topics do not have", unknown))
-            if keys
+            f"{what} {some_of(names, 5)}"
+            for what, names in (("it leaves out", missing), ("the topics do not have", unknown))
+            if names
         ]
         if faults:
             raise ValueError("; ".join(faults))
@@ -88,11 +94,12 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
         offset = named.offset
     else:
         offset = AT_TIMESTAMP if position.offset is None else position.offset
-    if (position.offset or 0) < 0 or (position.timestamp_ms or 0) < 0:
-        raise EditError(
-            "an offset or a time below 0 is not a position in a partition",
-            remedy="use earliest for the beginning",
-        )
+    for number in (position.offset or 0, position.timestamp_ms or 0):
+        if not 0 <= number <= MOST_INTEGER:
+            raise EditError(
+                f"{number} is not an offset or a time in a partition: these are from 0 to {MOST_INTEGER}",
+                remedy="use earliest for the beginning, and latest for the end",
+            )
     return {"next": offset, "at_timestamp_ms": position.timestamp_ms, "topic_id": None}
 
 

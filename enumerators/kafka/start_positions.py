@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from flip27_source.enumerators.kafka.positions import (
 )
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, LATEST
 from flip27_source.errors import OptionError
-from flip27_source.options import Change, FirstStartOption, Option, Options, one_of, optional
+from flip27_source.options import MOST_INTEGER, Change, FirstStartOption, Option, Options, one_of, optional
 
 
 def offsets(*words: str) -> Callable[[str], Positions]:
@@ -35,7 +35,9 @@ def offsets(*words: str) -> Callable[[str], Positions]:
         if word in words:
             return Positions(everywhere=NAMED[word])
         example = '{"orders": {"0": 23, "1": ' + str(max(allowed)) + "}}"
-        numbers = _numbers(value, f"{' or '.join(words)}, or JSON such as {example} is expected")
+        numbers, of_topics = _numbers(
+            value, f"{' or '.join(words)}, or JSON such as {example} is expected", words
+        )
         for (topic, partition), number in numbers.items():
             if number < 0 and number not in allowed:
                 raise ValueError(
@@ -44,7 +46,10 @@ def offsets(*words: str) -> Callable[[str], Positions]:
                         f"{NAMED[allowed_word].offset} is {allowed_word}" for allowed_word in words
                     )
                 )
-        return Positions(each={key: Position(offset=number) for key, number in numbers.items()})
+        return Positions(
+            each={key: Position(offset=number) for key, number in numbers.items()},
+            of_topics={topic: NAMED[word] for topic, word in of_topics.items()},
+        )
 
     return parse
 
@@ -52,7 +57,7 @@ def offsets(*words: str) -> Callable[[str], Positions]:
 def timestamps(value: str) -> Positions:
     """JSON with times of partitions, in milliseconds since 1970 UTC."""
     example = '{"orders": {"0": 1767225600000}}'
-    numbers = _numbers(value, f"JSON with milliseconds since 1970 UTC is expected, such as {example}")
+    numbers, _ = _numbers(value, f"JSON with milliseconds since 1970 UTC is expected, such as {example}")
     for milliseconds in numbers.values():
         if milliseconds < 0:
             raise ValueError(f"{milliseconds} is before 1970")
@@ -62,7 +67,7 @@ def timestamps(value: str) -> Positions:
 def timestamp(value: str) -> Positions:
     """One time for all partitions, in milliseconds since 1970 UTC."""
     text = value.strip()
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_INTEGER:
         raise ValueError("milliseconds since 1970 UTC are expected, such as 1767225600000")
     return Positions(everywhere=_at_time(int(text)))
 
@@ -72,20 +77,30 @@ def _at_time(milliseconds: int) -> Position:
     return Position(offset=AT_TIMESTAMP, timestamp_ms=milliseconds)
 
 
-def _numbers(value: str, expected: str) -> dict[TopicPartition, int]:
+def _numbers(
+    value: str, expected: str, words: Collection[str] = ()
+) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """The number of each partition, and the words for whole topics."""
     try:
-        topics: dict[str, dict[str, Any]] = msgspec.json.decode(value, type=dict[str, dict[str, Any]])
+        topics = msgspec.json.decode(value, type=dict[str, dict[str, Any] | str])
     except msgspec.MsgspecError:
         raise ValueError(expected) from None
     numbers: dict[TopicPartition, int] = {}
+    of_topics: dict[str, str] = {}
     for topic, partitions in topics.items():
+        if isinstance(partitions, str):
+            if partitions.lower() not in words:
+                raise ValueError(expected)
+            of_topics[topic] = partitions.lower()
+            continue
         for partition, number in partitions.items():
-            if not (partition.isascii() and partition.isdigit()) or type(number) is not int:
+            is_number = type(number) is int and abs(number) <= MOST_INTEGER
+            if not (partition.isascii() and partition.isdigit() and is_number):
                 raise ValueError(expected)
             numbers[topic, int(partition)] = number
-    if not numbers:
+    if not numbers and not of_topics:
         raise ValueError(expected)
-    return numbers
+    return numbers, of_topics
 
 
 _of_batch_reads = partial(Option, changes=Change.IGNORED, change_note="a stream has no end")
@@ -95,7 +110,8 @@ STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
     parse=optional(offsets("earliest", "latest")),
     default_text="latest for a stream, earliest for a batch read",
     doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
-    "earliest and -1 latest. Partitions that appear later start at earliest.",
+    'earliest and -1 latest, or {"orders": "earliest"} for all partitions of a topic. Partitions '
+    "that appear later start at earliest.",
 )
 STARTING_TIMESTAMP: Option[Positions | None] = FirstStartOption(
     name="startingTimestamp",
@@ -146,7 +162,7 @@ def starting(options: Options, *, is_batch: bool) -> Positions:
         return Positions(everywhere=default, option=STARTING_OFFSETS.name)
     if is_batch and (
         given.everywhere == AT_LATEST
-        or any(position.offset == LATEST for position in (given.each or {}).values())
+        or any(at.offset == LATEST for at in (*(given.each or {}).values(), *given.of_topics.values()))
     ):
         raise OptionError(
             "option startingOffsets has latest, and a batch read ends there",

@@ -75,8 +75,8 @@ class TopicChoice:
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether the partition is chosen, if it exists."""
-        if self.assigned is not None:
-            return partition in self.assigned
-        if self.pattern is not None:
-            return self.pattern.fullmatch(partition[0]) is not None
-        return partition[0] in self.names
+        return self.has_topic(partition[0]) if self.assigned is None else partition in self.assigned
+
+    def has_topic(self, name: str) -> bool:
+        """Whether partitions of the topic are chosen, if it exists."""
+        return name in self.names if self.pattern is None else self.pattern.fullmatch(name) is not None

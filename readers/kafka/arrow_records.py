@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client import Message
+from flip27_source.errors import SplitReadError
 
 VALUE = "value"
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -145,8 +146,38 @@ def _timestamps(times: np.ndarray) -> pa.Array:
     return _numbers(milliseconds * 1000, pa.timestamp("us", tz="UTC"), validity)
 
 
+def headers_of(messages: Sequence[Any]) -> list[list[tuple[str, bytes | None]] | None]:
+    """The headers of each message.
+
+    Raises:
+        SplitReadError: a name is not UTF-8; confluent-kafka does not give such a name.
+    """
+    lists: list[list[tuple[str, bytes | None]] | None] = []
+    try:
+        # A direct call would return a damaged list; after an error in extend, the length tells where it is.
+        lists.extend(_called("headers", messages))
+    except SystemError:
+        message = messages[len(lists)]
+        raise SplitReadError(
+            f"the record {message.topic()}/{message.partition()} at offset {message.offset()} has a header "
+            "whose name is not UTF-8",
+            remedy="leave the column headers out (includeHeaders=false), or leave the records for later "
+            "(onSplitError=quarantine)",
+        ) from None
+    return lists
+
+
+def bytes_of(messages: Sequence[Message], *, with_headers: bool) -> int:
+    """The size of the values, keys and headers."""
+    size = sum(map(len, messages)) + sum(map(len, filter(None, _called("key", messages))))
+    if with_headers:
+        for headers in filter(None, headers_of(messages)):
+            size += sum(len(name) + len(value or b"") for name, value in headers)
+    return size
+
+
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    lists = list(_called("headers", messages))
+    lists = headers_of(messages)
     if not any(lists):
         return pa.nulls(len(messages), HEADERS)
     return pa.array([headers or None for headers in lists], HEADERS)

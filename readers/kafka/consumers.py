@@ -12,9 +12,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flip27_source.enumerators.kafka.client import Consumer, KafkaError, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
@@ -33,12 +35,14 @@ class _Idle:
 
     Attributes:
         topics: the ids of the topics that it has read, except topics without an id.
+        causes: the last error of its connections.
     """
 
     process: int
     properties: ClientProperties
     consumer: Consumer
     topics: dict[str, str]
+    causes: deque[Any]
 
 
 _lock = threading.Lock()
@@ -48,8 +52,10 @@ _clusters: list[tuple[int, ClientProperties, Cluster]] = []
 
 
 @contextmanager
-def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) -> Iterator[Consumer]:
-    """A consumer with these properties and no assignment.
+def pooled_consumer(
+    properties: ClientProperties, splits: Sequence[KafkaSplit]
+) -> Iterator[tuple[Consumer, deque[Any]]]:
+    """A consumer with these properties and no assignment, and the last error of its connections.
 
     librdkafka 2.16 can crash when it fetches from a topic that was deleted and recreated, so a consumer is
     closed if the id of one of its topics has changed.
@@ -60,9 +66,10 @@ def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) 
     topics = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     taken = _taken(properties, topics)
     if taken is None:
-        taken = _Idle(os.getpid(), properties, new_consumer(properties), {})
+        causes: deque[Any] = deque(maxlen=1)
+        taken = _Idle(os.getpid(), properties, new_consumer(properties, causes.append), {}, causes)
     try:
-        yield taken.consumer
+        yield taken.consumer, taken.causes
         taken.consumer.unassign()
     except BaseException:
         taken.consumer.close()
@@ -134,6 +141,13 @@ def other_topics(
                 for name, topic in topics.items()
                 if topic.topic_id is not None and topic.topic_id != planned[name]
             }
+
+
+def high_watermark(properties: ClientProperties, split: KafkaSplit) -> int | None:
+    """The end of the partition with all open transactions; None if its leader does not answer."""
+    partition = split.topic, split.partition
+    with _cluster_lock:
+        return _cluster(properties).high_watermarks([partition]).get(partition)
 
 
 def _cluster(properties: ClientProperties) -> Cluster:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
@@ -22,6 +23,7 @@ from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S, is_unknown
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
+from flip27_source.readers.kafka.consumers import high_watermark
 
 GROUP_OFFSETS = 50_000
 """The most offsets of ranges that are fetched together; a longer range is fetched alone."""
@@ -58,6 +60,8 @@ class _Range:
     has_failed: bool = False
     unknown_since: float | None = None
     damage: str | None = None
+    open_from: int | None = None
+    """Where an open transaction seems to end the partition for read_committed."""
 
     @property
     def is_done(self) -> bool:
@@ -75,16 +79,27 @@ class Fetches:
     Args:
         timeout_s: how long to wait for the next message of a partition.
         lost: reports losses.
+        size_of: the size of messages in bytes.
+        causes: the last error that librdkafka retries.
     """
 
     def __init__(
-        self, consumer: Consumer, properties: ClientProperties, *, timeout_s: float, lost: Lost
+        self,
+        consumer: Consumer,
+        properties: ClientProperties,
+        *,
+        timeout_s: float,
+        lost: Lost,
+        size_of: Callable[[Sequence[Message]], int],
+        causes: deque[Any],
     ) -> None:
         self._consumer = consumer
         self._properties = properties
         self._timeout_s = timeout_s
         self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
         self._lost = lost
+        self._size_of = size_of
+        self._causes = causes
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
         self._per_call = 500
@@ -137,6 +152,7 @@ class Fetches:
         now = time.monotonic()
         if messages:
             # Events alone are not progress: unavailable brokers cause them repeatedly.
+            self._causes.clear()
             self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
             size = 0
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
@@ -162,8 +178,9 @@ class Fetches:
         if _offset(messages[0]) < item.position or last >= item.end:
             first = bisect_left(messages, item.position, key=_offset)
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
-        size = sum(map(len, messages))
+        size = 0
         if messages:
+            size = self._size_of(messages)
             item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.range_id))
             item.held_bytes += size
         item.position = max(item.position, last + 1)
@@ -181,6 +198,8 @@ class Fetches:
         if item is None or item.is_done:
             if error.fatal() or code in _refusals(kafka):
                 raise failed(self._properties, "reading", error)
+            if code != kafka._PARTITION_EOF:
+                self._causes.append(error)
             return  # brokers may come back: only the time limit decides
         if code == kafka._PARTITION_EOF:
             item.position = max(item.position, message.offset() or 0)
@@ -195,19 +214,31 @@ class Fetches:
             item.damage = str(error.str())
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
+        else:
+            self._causes.append(error)
 
     def _check_end(self, item: _Range) -> None:
         """Check whether the partition still has the rest of the range."""
         end = self._offset_at(item, LATEST)
-        if end is not None and end < item.end:
-            self._gone(item, item.end, f"the partition ends at offset {end} now")
-        elif end is not None and item.has_failed:
+        if end is None:
+            return
+        item.open_from = None
+        if end < item.end:
+            # The batch may have been planned with read_uncommitted.
+            top = high_watermark(self._properties, item.split)
+            if top is not None and top < item.end:
+                self._gone(item, item.end, f"the partition ends at offset {top} now")
+            elif top is not None:
+                item.open_from = end
+        if item.has_failed:
             self._assign_again(item)
 
     def _out_of_range(self, item: _Range) -> None:
         """Handle a position that the partition does not have: report a loss, if any, and continue."""
         start = self._offset_at(item, EARLIEST)
         if start is None:
+            # _check_end assigns the partition again once its leader answers.
+            item.has_failed = True
             return
         if start > item.position:
             self._gone(item, min(start, item.end), "they expired or were deleted")
@@ -246,6 +277,7 @@ class Fetches:
                 item.unknown_since = None
                 return int(answer.offset)
         if not is_unknown(error):
+            self._causes.append(error)
             item.unknown_since = None
         elif item.unknown_since is None:
             item.unknown_since = time.monotonic()
@@ -285,11 +317,18 @@ class Fetches:
                 remedy="check the partition's log on the brokers; to continue without these records, set "
                 "onSplitError to quarantine",
             )
-        return AccessError(
+        what = (
             f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
-            f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",
-            remedy="check the brokers and the network; to wait longer, raise kafkaConsumer.pollTimeoutMs",
+            f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})"
         )
+        remedy = "check the brokers and the network"
+        if item.open_from is not None:
+            what += f"; a transaction is open from offset {item.open_from} on"
+            remedy = "wait until the transaction ends, or set kafka.isolation.level=read_uncommitted again"
+        elif self._causes:
+            cause = failed(self._properties, "the last request", self._causes[0])
+            what, remedy = f"{what}; {cause.what}", cause.remedy or remedy
+        return AccessError(what, remedy=f"{remedy}; to wait longer, raise kafkaConsumer.pollTimeoutMs")
 
 
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:

@@ -14,7 +14,7 @@ from flip27_source.enumerators.kafka.client import Message
 from flip27_source.enumerators.kafka.split import KafkaSplit, record_id_of
 from flip27_source.errors import CorruptStateError, SplitReadError
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.kafka.arrow_records import Run
+from flip27_source.readers.kafka.arrow_records import Run, headers_of
 from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
 
 QUARANTINE = "quarantine"
@@ -101,6 +101,7 @@ class PoisonedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     Attributes:
         timestamp_ms: milliseconds since 1970 UTC.
         timestamp_type: librdkafka's number of the type.
+        hides_headers: whether the headers are not known, because the name of one is not UTF-8.
     """
 
     timestamp_ms: int
@@ -108,17 +109,24 @@ class PoisonedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     key: bytes | None = None
     value: bytes | None = None
     headers: list[tuple[str, bytes | None]] | None = None
+    hides_headers: bool = False
 
 
 class PoisonedMessage:
     """A poisoned record with those methods of a message from which columns are made."""
 
-    def __init__(self, offset: int, record: PoisonedRecord) -> None:
-        self._offset = offset
+    def __init__(self, split: KafkaSplit, record: PoisonedRecord) -> None:
+        self._split = split
         self._record = record
 
+    def topic(self) -> str:
+        return self._split.topic
+
+    def partition(self) -> int:
+        return self._split.partition
+
     def offset(self) -> int:
-        return self._offset
+        return self._split.next
 
     def key(self) -> bytes | None:
         return self._record.key
@@ -131,20 +139,27 @@ class PoisonedMessage:
         return self._record.timestamp_type, self._record.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
+        if self._record.hides_headers:
+            raise SystemError("as of confluent-kafka")
         return self._record.headers
 
 
 def split_of(topic: str, partition: int, message: Message | PoisonedMessage) -> KafkaSplit:
     """The split of a quarantined record."""
     kind, milliseconds = message.timestamp()
-    headers: Any = message.headers()
+    headers, hides_headers = None, False
+    try:
+        (headers,) = headers_of([message])
+    except SplitReadError:
+        hides_headers = True
     offset = message.offset() or 0
     record = PoisonedRecord(
         timestamp_ms=milliseconds,
         timestamp_type=kind,
         key=message.key(),
         value=message.value(),
-        headers=None if headers is None else [(name, value) for name, value in headers],
+        headers=headers,
+        hides_headers=hides_headers,
     )
     return KafkaSplit(
         split_id=record_id_of(topic, partition, offset),
@@ -163,5 +178,5 @@ def run_of(split: KafkaSplit) -> Run:
             f"the record in split {split.split_id} is damaged: {error}",
             remedy="restore the state location from a backup",
         ) from None
-    messages: list[Any] = [PoisonedMessage(split.next, record)]
-    return Run(split.topic, split.partition, messages, len(record.value or b""), split.split_id)
+    messages: list[Any] = [PoisonedMessage(split, record)]
+    return Run(split.topic, split.partition, messages, len(split.record or ""), split.split_id)

@@ -6,6 +6,7 @@ import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,12 +20,12 @@ from flip27_source.enumerators.kafka.options import (
     SUBSCRIBE,
 )
 from flip27_source.enumerators.kafka.split import KafkaSplit
-from flip27_source.errors import SchemaError
+from flip27_source.errors import AccessError, SchemaError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
-from flip27_source.readers.kafka.arrow_records import VALUE, Run, columns, record_schema
+from flip27_source.readers.kafka.arrow_records import VALUE, Run, bytes_of, columns, record_schema
 from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
@@ -94,17 +95,38 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
     def _fetched(self, ranges: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
+        others = self._recreated(ranges, timeout_s)
+        ranges = [split for split in ranges if split.topic not in others]
+        size_of = partial(bytes_of, with_headers="headers" in self.context.schema.names)
+        with pooled_consumer(self._properties, ranges) as (consumer, causes), _no_automatic_collection():
+            fetches = Fetches(
+                consumer,
+                self._properties,
+                timeout_s=timeout_s,
+                lost=self._lost,
+                size_of=size_of,
+                causes=causes,
+            )
+            for batch in self._batches(fetches.runs(ranges)):
+                yield batch
+                gc.collect(0)
+            # librdkafka fetches by name: records of a topic that was recreated since look like those planned.
+            others = self._recreated(ranges, timeout_s)
+            if others:
+                raise AccessError(
+                    f"topic {min(others)} was deleted and recreated while its records were read",
+                    remedy="nothing of this task is delivered. Spark repeats the task, or restart the query: "
+                    "the loss is then reported",
+                )
+
+    def _recreated(self, ranges: Sequence[KafkaSplit], timeout_s: float) -> dict[str, str]:
+        """The topics that now have another id, after reporting the loss of their ranges."""
         others = other_topics(self._properties, ranges, timeout_s=timeout_s)
         for split in ranges:
             if split.topic in others:
                 gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
                 self._lost(split, f"{gone}: the topic was deleted and recreated (id {others[split.topic]})")
-        ranges = [split for split in ranges if split.topic not in others]
-        with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
-            fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
-            for batch in self._batches(fetches.runs(ranges)):
-                yield batch
-                gc.collect(0)
+        return others
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         """The records of the runs, in batches of limited size."""

@@ -222,6 +222,15 @@ class SimulatedAnswers(Cluster):
             raise KafkaError("no partition has a leader", remedy="wait for the brokers")
         return found
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {
+            (name, number): len(topic.logs[number].records)
+            for name, number in partitions
+            if not self._simulated.fails()
+            and (topic := self._simulated.topics.get(name)) is not None
+            and number < len(topic.logs)
+        }
+
     def oldest_time_ms(
         self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> int | None:

@@ -151,7 +151,9 @@ def test_a_batch_read_returns_all_rows_without_a_state_and_none_of_an_empty_fold
     folders.land("a.txt", ["1", "2"])
     loaded = frame.load(str(folders.landing))
     assert sorted(row.value for row in loaded.collect()) == ["1", "2"]
-    assert loaded.count() == 2
+    folders.land("b.txt", ["3"])
+    assert loaded.count() == 2, "Spark plans a loaded frame once"
+    assert frame.load(str(folders.landing)).count() == 3
 
 
 def test_python_and_jvm_have_the_requested_version(spark: SparkSession) -> None:

@@ -38,9 +38,11 @@ def test_names_are_matched_without_regard_to_case_as_spark_passes_them() -> None
 
 
 def test_java_property_names_become_librdkafka_names() -> None:
-    found = properties(fetch__max__wait__ms="50", request__timeout__ms="9000", max__poll__records="10").values
-    assert (found["fetch.wait.max.ms"], found["socket.timeout.ms"]) == ("50", "9000")
-    assert "max.poll.records" not in found
+    strategy = "org.apache.kafka.clients.consumer.RangeAssignor"
+    without_effect = {"max__poll__records": "10", "partition__assignment__strategy": strategy}
+    found = properties(fetch__max__wait__ms="50", request__timeout__ms="9000", **without_effect)
+    assert (found.values["fetch.wait.max.ms"], found.values["socket.timeout.ms"]) == ("50", "9000")
+    new_consumer(found).close()
 
 
 @pytest.mark.parametrize("mechanism", ["plain.PlainLoginModule", "scram.ScramLoginModule"])

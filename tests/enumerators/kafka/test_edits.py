@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,9 +123,16 @@ def test_a_partition_that_is_skipped_is_not_read_again(
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
 
 
-def test_an_invalid_position_is_refused(topic: str, engine: MicroBatchEngine) -> None:
-    with pytest.raises(EditError, match="'newest' is not a position in a partition"):
-        set_position(engine, f"{topic}/0", word="newest")
+@pytest.mark.parametrize(
+    "position",
+    [{"word": "newest"}, {"offset": -1}, {"timestamp_ms": -1}, {"offset": 2**63}, {"timestamp_ms": 2**64}],
+)
+def test_an_invalid_position_is_refused(
+    topic: str, engine: MicroBatchEngine, position: dict[str, Any]
+) -> None:
+    (named,) = position.values()
+    with pytest.raises(EditError, match=f"{named!r} is not a(?s:.*) in a partition"):
+        set_position(engine, f"{topic}/0", **position)
 
 
 def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, topic: str, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
+from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -50,22 +51,29 @@ def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroke
 
 def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([b"a", b"b", b"c"], partitions=3)
-    starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}})
-    engine = read(kafka, topic, startingOffsets=starts)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2]}
+    first, last = kafka.filled_topic([b"d"], partitions=2), kafka.filled_topic([b"e"])
+    starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}, first: "earliest", last: "LATEST"})
+    engine = read(kafka, f"{topic},{first},{last}", startingOffsets=starts)
+    assert offsets_of(engine.rows) == {
+        f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2], f"{first}/0": [0], f"{first}/1": [0],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("partitions", "named"),
-    [(2, "it leaves out {}/1"), (1, "startingOffsets sets offset 7 for {}/0")],
-    ids=["a partition left out", "an offset after the end"],
+    ("partitions", "others", "named"),
+    [
+        (2, {}, "it leaves out {}/1"),
+        (1, {}, "startingOffsets sets offset 7 for {}/0"),
+        (1, {"odrers": "latest"}, "the topics do not have odrers"),
+    ],
+    ids=["a partition left out", "an offset after the end", "an unknown topic"],
 )
 def test_offsets_that_a_topic_does_not_have_are_refused(
-    kafka: KafkaBroker, partitions: int, named: str
+    kafka: KafkaBroker, partitions: int, others: dict[str, str], named: str
 ) -> None:
     topic = kafka.topic(partitions)
-    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
-    with pytest.raises(DiscoveryError, match=named.format(topic)):
+    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}, **others}))
+    with pytest.raises(OptionError, match=named.format(topic)):
         engine.run_batch()
 
 
@@ -83,7 +91,7 @@ def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(
 def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([Record(value=b"a", timestamp_ms=3_600_000)])
     times = json.dumps({topic: {"0": 7_200_000}})
-    with pytest.raises(DiscoveryError, match="has no record at timestamp 7200000 or later"):
+    with pytest.raises(OptionError, match="has no record at timestamp 7200000 or later"):
         stream(kafka, topic, startingOffsetsByTimestamp=times).run_batch()
     engine = read(kafka, topic, startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest")
     kafka.produce(topic, [b"b"])
@@ -125,12 +133,37 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
     assert offsets_of(engine.rows) == {f"{topic}/1": [0, 1]}
 
 
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [({"kafka.security.protocol": "tls"}, "Invalid value"), ({"subscribe": "nowhere"}, "names nowhere")],
+)
+def test_mistakes_in_options_are_not_retried(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str], said: str
+) -> None:
+    requests = []
+
+    class Counting(Cluster):
+        def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+            requests.append(names)
+            return super().topics(names)
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(Counting))
+    with pytest.raises(OptionError, match=said):
+        stream(kafka, **{"subscribe": "orders", **mistake}).run_batch()
+    assert len(requests) == 1
+
+
 def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
     there = kafka.topic()
+    for names in ("nowhere", f"{there},nowhere"):
+        with pytest.raises(OptionError, match="names nowhere, which the cluster does not have"):
+            stream(kafka, names).run_batch()
+    with pytest.raises(DiscoveryError, match=r"has no partition for option subscribePattern 'no\.\*'"):
+        stream(kafka, subscribePattern="no.*").run_batch()
+    engine = read(kafka, there)
+    engine.restart(options={"subscribe": "nowhere"})
     with pytest.raises(DiscoveryError, match="the cluster has no partition for option subscribe 'nowhere'"):
-        stream(kafka, "nowhere").run_batch()
-    with pytest.raises(DiscoveryError, match="names nowhere, which the cluster does not have"):
-        stream(kafka, f"{there},nowhere").run_batch()
+        engine.process_all_available()
 
 
 def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBroker) -> None:
@@ -193,9 +226,10 @@ def test_a_recreated_topic_is_recognized_by_its_id(tansu: KafkaBroker) -> None:
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker) -> None:
-    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
-    engine = read(kafka, f"{topic},{other}")
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker, others: int) -> None:
+    topic = kafka.filled_topic([b"a"])
+    engine = read(kafka, ",".join([topic, *(kafka.topic() for _ in range(others))]))
     kafka.delete_topic(topic)
     with pytest.raises(
         DataLossError, match=f"topic {topic} no longer exists; its records from offset 1 on are lost"
@@ -240,24 +274,25 @@ def test_an_unresponsive_broker_delays_the_batch(kafka: KafkaBroker) -> None:
     assert values_of(engine.rows) == [b"a"]
 
 
-def test_with_report_a_deleted_topic_that_reappears_is_new(clock: HandClock, kafka: KafkaBroker) -> None:
-    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
-    engine = read(kafka, f"{topic},{other}", onDataLoss="report")
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
+def test_with_report_a_deleted_topic_that_reappears_is_new(
+    clock: HandClock, kafka: KafkaBroker, option: str, others: int
+) -> None:
+    topic = kafka.filled_topic([b"a"])
+    names = [topic, *(kafka.topic() for _ in range(others))]
+    chosen = {option: ("," if option == "subscribe" else "|").join(names)}
+    engine = read(kafka, onDataLoss="report", **chosen)
     kafka.delete_topic(topic)
+    engine.process_all_available()
+    assert "dataLosses" not in engine.holder.report(), "brokers that restart may not know their topics"
     poll_for_a_while(engine, clock)
     assert engine.holder.report()["dataLosses"] == 1
+    poll_for_a_while(engine, clock)
     kafka.topic(name=topic)
     kafka.produce(topic, [b"b", b"c"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b", b"c"]
-
-
-def test_when_all_topics_are_gone_nothing_is_skipped(kafka: KafkaBroker) -> None:
-    topic = kafka.filled_topic([b"a"])
-    engine = read(kafka, topic, onDataLoss="report")
-    kafka.delete_topic(topic)
-    with pytest.raises(DiscoveryError, match="the cluster has no partition"):
-        engine.process_all_available()
 
 
 def test_a_query_loses_nothing_when_a_broker_restarts(kafka: KafkaBroker) -> None:

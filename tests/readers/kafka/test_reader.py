@@ -6,17 +6,26 @@ import datetime as dt
 import logging
 import re
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
+from flip27_source import edits
 from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
+from flip27_source.readers.kafka import reader
+from flip27_source.readers.kafka.arrow_records import HEADERS
+from flip27_source.readers.kafka.fetches import Fetches
+from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import offsets_of, read, stream, values_of
-from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
+from tests.enumerators.kafka.reading import continued, offsets_of, read, stream, values_of
+from tests.kafka_server import CODECS, KafkaBroker, Record, broker_behind_a_line, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
@@ -64,13 +73,66 @@ def test_every_codec_is_read(kafka: KafkaBroker, codec: str) -> None:
     assert values_of(engine.rows) == [b"a" * 1000, b"b" * 1000]
 
 
-def test_values_of_a_megabyte_are_read(kafka: KafkaBroker) -> None:
+class MeasuringReader(KafkaReader):
+    """A reader that notes the sizes of its batches."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+        for batch in super().read_together(splits):
+            self.sizes.append(batch.nbytes)
+            yield batch
+
+
+@pytest.mark.parametrize("column", ["value", "key", "headers"])
+def test_fields_of_a_megabyte_are_read_in_batches_of_limited_size(kafka: KafkaBroker, column: str) -> None:
     topic = kafka.topic(2)
     large = [bytes([number]) * 1_000_000 for number in range(40)]
+    records = [
+        {"value": large[number], "key": Record(value=b"", key=large[number])}.get(
+            column, Record(value=b"", headers=[("h", large[number])])
+        )
+        for number in range(40)
+    ]
     for partition in (0, 1):
-        kafka.produce(topic, large, partition=partition)
-    engine = read(kafka, topic, parallelism=1)
-    assert values_of(engine.rows) == [*large, *large]
+        kafka.produce(topic, records, partition=partition)
+    MeasuringReader.sizes.clear()
+    engine = read(kafka, topic, parallelism=1, includeHeaders="true", reader=MeasuringReader)
+    found = [row[engine.schema.names.index(column)] for row in engine.rows]
+    assert [item if column != "headers" else item[0]["value"] for item in found] == [*large, *large]
+    assert len(MeasuringReader.sizes) > 1
+
+
+def test_damaged_bytes_are_not_delivered() -> None:
+    with broker_behind_a_line({b"good": b"goad"}) as broker:
+        topic = broker.filled_topic([b"good"])
+        engine = stream(broker, topic, **{"kafkaConsumer.pollTimeoutMs": 2_000})
+        with pytest.raises(SplitReadError, match=r"the records from offset 0 on are damaged: .*CRC32C"):
+            engine.run_batch()
+
+
+def test_a_header_whose_name_is_not_utf8_is_refused_and_other_columns_are_delivered(tmp_path: Path) -> None:
+    with broker_behind_a_line({b"trace": b"tr\xffce"}) as broker:
+        records = [b"{}", Record(value=b"broken", headers=[("retry", b""), ("trace", b"")])]
+        topic = broker.filled_topic(records)
+        more = {"schema": None, "kafka.check.crcs": "false"}
+        engine = stream(broker, topic, includeHeaders="true", **more)
+        said = f"{topic}/0 at offset 1 has a header whose name is not UTF-8(?s:.*)includeHeaders=false"
+        with pytest.raises(SplitReadError, match=said):
+            engine.run_batch()
+        assert values_of(read(broker, topic, **more).rows) == [b"{}", b"broken"]
+        more |= {"valueFormat": "json", "onRecordError": "quarantine", "stateLocation": tmp_path}
+        order = pa.struct({"id": pa.int64()})
+        engine = read(broker, topic, **{**more, "schema": pa.schema({"value": order})})
+        assert engine.rows == [({"id": None},)]
+        assert engine.holder.report()["quarantinedSplits"] == 1
+        edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="fixed", glob="*"))
+        schema = pa.schema({"value": order, "headers": HEADERS})
+        engine.given = replace(engine.given.with_options(includeHeaders="true"), schema=schema)
+        engine.source = engine.given.resolve()
+        engine.restart()
+        with pytest.raises(SplitReadError, match=said):
+            engine.process_all_available()
 
 
 def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: KafkaBroker) -> None:
@@ -92,15 +154,11 @@ def test_a_batch_with_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker
 
 def test_records_of_an_open_transaction_come_with_its_commit(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
-    producer = kafka.producer(transactional_id=topic)
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    producer.produce(topic, b"a", partition=0)
-    producer.flush(30)
-    kafka.produce(topic, [b"b"])
-    engine = read(kafka, topic)
-    assert engine.rows == []
-    producer.commit_transaction(30)
+    with kafka.open_transaction(topic, [b"a"]) as producer:
+        kafka.produce(topic, [b"b"])
+        engine = read(kafka, topic)
+        assert engine.rows == []
+        producer.commit_transaction(30)
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b"]
 
@@ -109,6 +167,31 @@ def test_with_read_uncommitted_aborted_records_are_delivered(kafka: KafkaBroker)
     topic = kafka.filled_topic([b"b"], transaction="aborted")
     engine = read(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"})
     assert values_of(engine.rows) == [b"b"]
+
+
+@pytest.mark.parametrize("more", [{}, {"available_now": True}], ids=["a stream", "a run that ends"])
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_records_of_an_open_transaction_that_were_read_uncommitted_are_not_lost(
+    kafka: KafkaBroker, more: dict[str, Any], *, is_planned: bool
+) -> None:
+    topic = kafka.filled_topic([b"a"])
+    more = {"kafka.isolation.level": "read_uncommitted", "kafkaConsumer.pollTimeoutMs": 3_000, **more}
+    with kafka.open_transaction(topic, [b"b", b"c"]) as producer:
+        engine = stream(kafka, topic, **more)
+        if is_planned:
+            assert engine.trigger()
+        else:
+            engine.process_all_available()
+        engine.restart(options={"kafka.isolation.level": "read_committed"})
+        if is_planned:
+            with pytest.raises(SplitReadError, match="a transaction is open from offset 1 on"):
+                engine.process_all_available()
+        else:
+            engine.process_all_available()
+        producer.commit_transaction(30)
+    kafka.produce(topic, [b"d"])
+    continued(engine)
+    assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
 
 
 def test_partitions_of_a_task_are_delivered_one_after_another(kafka: KafkaBroker) -> None:
@@ -168,10 +251,25 @@ def offsets(engine: MicroBatchEngine) -> list[int]:
 
 @pytest.mark.parametrize("policy", [{"onDataLoss": "report"}, {"failOnDataLoss": "false"}])
 @pytest.mark.parametrize("dies", [False, True], ids=["before they are read", "after they were reported"])
+@pytest.mark.parametrize("is_electing", [False, True])
 def test_the_rest_of_a_range_whose_records_expire_is_read_and_the_loss_is_reported(
-    kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str], dies: bool
+    kafka: KafkaBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    policy: dict[str, str],
+    *,
+    dies: bool,
+    is_electing: bool,
 ) -> None:
-    engine = losing(kafka, dies=dies, stateLocation=tmp_path, **policy)
+    given = {"stateLocation": tmp_path, "kafkaConsumer.pollTimeoutMs": 5_000}
+    engine = losing(kafka, dies=dies, **given, **policy)
+    offset_at = Fetches._offset_at
+
+    def without_a_leader(fetches: Fetches, item: Any, at: int) -> None:
+        monkeypatch.setattr(Fetches, "_offset_at", offset_at)
+
+    if is_electing:
+        monkeypatch.setattr(Fetches, "_offset_at", without_a_leader)
     engine.process_all_available()
     assert offsets(engine) == LEFT
     assert engine.holder.report()["dataLosses"] == 1
@@ -218,14 +316,22 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
         engine.run_batch()
 
 
+@pytest.mark.parametrize("is_checked", [False, True], ids=["before its id is checked", "afterwards"])
 @pytest.mark.parametrize("is_reported", [False, True])
 def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
-    tansu: KafkaBroker, *, is_reported: bool
+    tansu: KafkaBroker, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool, is_checked: bool
 ) -> None:
     topic = tansu.filled_topic([b"a"])
-    engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail")
+    engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail", max_failures=2)
     assert engine.trigger()
     tansu.recreate_topic(topic, [b"b", b"c"])
+
+    def as_before(*_splits: Any, **_more: Any) -> dict[str, str]:
+        monkeypatch.undo()
+        return {}
+
+    if is_checked:
+        monkeypatch.setattr(reader, "other_topics", as_before)
     if not is_reported:
         with pytest.raises(
             DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and recreated"
@@ -234,6 +340,7 @@ def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
         return
     engine.process_all_available()
     assert values_of(engine.rows) == [b"b", b"c"]
+    assert engine.holder.report()["dataLosses"] == 2, "by the task, and by the next plan"
 
 
 def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> None:
@@ -256,6 +363,7 @@ def test_the_task_fails_at_its_timeout_if_brokers_stay_unreachable() -> None:
         assert engine.trigger()
         broker.kill()
         with pytest.raises(
-            SplitReadError, match="has offsets up to 0, but no record from offset 0 on arrived for 2 s"
+            SplitReadError,
+            match=r"has offsets up to 0, but no record from offset 0 on arrived for 2 s.*Connection refused",
         ):
             engine.run_batch()
