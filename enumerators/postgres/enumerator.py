@@ -303,7 +303,10 @@ class PostgresEnumerator(
         if result.timeline is not None and self._state is not None:
             self._state = replace(self._state, system=result.timeline.system, timeline=result.timeline.number)
         published = result.published
-        if published is not None and self._state is not None and self._state.published != published:
+        if published is not None and self._state is not None:
+            before = self._state.published
+            # The query has created the publication again: its next start must not take that for a loss.
+            self._is_stored &= before is None or before.oid == published.oid
             self._state = replace(self._state, published=published)
         self._publish()
         self._publish_waits(result)

@@ -27,13 +27,12 @@ from flip27_source.enumerators.postgres.own_slot import (
     slot_name_of,
 )
 from flip27_source.enumerators.postgres.publication import (
-    PublicationEntries,
+    PublicationMarks,
+    alterations,
     check_scope,
     ensure_publication,
-    find_publication,
-    publication_entries,
-    put_back,
-    table_losses,
+    publication_marks,
+    recreated,
 )
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
@@ -88,7 +87,7 @@ class PollResult:
         has_changes: whether the log has changes after the requested position; None if that is not known.
         slot: the slot of the query; None if no log is read.
         timeline: the server's timeline, which has everything that was read; None if no log is read.
-        published: see PostgresState; None if the publication was not checked.
+        published: see PostgresState; None without a publication.
         waits: the oldest open transaction for which chunks wait, and for how many seconds; None if they do
             not wait.
     """
@@ -101,7 +100,7 @@ class PollResult:
     position: int | None = None
     slot: server.Slot | None = None
     timeline: Timeline | None = None
-    published: PublicationEntries | None = None
+    published: PublicationMarks | None = None
     waits: tuple[OpenTransaction, float] | None = None
 
 
@@ -142,6 +141,9 @@ class ServerPoller:
         self._peek_after = 0.0
         self._list_after = 0.0
         self._held_back = HeldBack()
+        self._published: PublicationMarks | None = None
+        self._checked_to: int | None = None
+        self._listed: tuple[TableName, ...] = ()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -168,28 +170,30 @@ class ServerPoller:
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         known_state, setup = request.state, None
-        published: PublicationEntries | None = None
         tables: tuple[CatalogTable, ...] = ()
         if self._is_first_poll:
             tables = self._tables(connection)
             if known_state is None:
                 setup = self._set_up(connection, tables)
             else:
-                published = self._check(connection, known_state, tables)
+                self._check(connection, known_state, tables, request.known)
         elif known_state is not None and time.monotonic() >= self._list_after:
             tables = self._tables(connection)
-            if known_state.publication is not None:
-                published = self._publish_tables(connection, known_state, tables, request.known)
+            self._publish_tables(connection, known_state, tables, request.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
         known = {table.oid for table in request.known}
         new = [table for table in tables if self._run.reads_tables and table.table.oid not in known]
         seen = self._observed(connection, request, has_new=bool(new))
+        state = known_state or setup
+        if state is not None and seen[-1].end != self._checked_to:
+            # After the end of the log was observed: what is read up to there was published as before.
+            self._check_publication(connection, state, (*request.known, *self._listed))
+            self._checked_to = seen[-1].end
         cuts = self._cuts(connection, request, new)
         position, changes = request.position, None
         slot: server.Slot | None = None
         timeline: Timeline | None = None
-        state = known_state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
@@ -225,7 +229,7 @@ class ServerPoller:
             position=position,
             slot=slot,
             timeline=timeline,
-            published=published,
+            published=self._published,
             waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
         )
 
@@ -257,7 +261,9 @@ class ServerPoller:
         slot = slot_name_of(self._options)
         publication = self._options[opts.PUBLICATION] or slot
         check_scope(connection, publication, tables)
-        ensure_publication(connection, publication, [table.table for table in tables])
+        listed = self._listed = tuple(table.table for table in tables)
+        ensure_publication(connection, publication, listed)
+        self._published = publication_marks(connection, publication, listed)
         existing = server.slot_of(connection, slot)
         if existing is None:
             first = oldest_open(connection)
@@ -275,7 +281,7 @@ class ServerPoller:
             start=start,
             assigner=AssignerState(),
             query=self._query,
-            published=publication_entries(connection, publication),
+            published=self._published,
         )
 
     def _check_failover(self, connection: Connection) -> None:
@@ -306,18 +312,23 @@ class ServerPoller:
         return lsn
 
     def _check(
-        self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]
-    ) -> PublicationEntries | None:
-        """Check that the server still has what the state depends on; return the publication's tables."""
+        self,
+        connection: Connection,
+        state: PostgresState,
+        tables: Sequence[CatalogTable],
+        known: Sequence[TableName],
+    ) -> None:
+        """Check that the server still has what the state depends on, and add missing tables."""
         system = server.check_server(connection, reads_log=state.slot is not None)
         self._check_failover(connection)
         if state.slot is None or state.publication is None:
-            return None
+            return
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
         self._slot(connection, state, system=system)
-        known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
+        # pg_upgrade moves only slots that have sent the whole log; it gives other numbers to everything else.
+        self._published = state.published if system == state.system else None
         check_scope(connection, state.publication, tables)
-        return self._publish_tables(connection, state, tables, known)
+        self._publish_tables(connection, state, tables, known)
 
     def _slot(
         self, connection: Connection, state: PostgresState, *, system: str | None = None
@@ -341,19 +352,35 @@ class ServerPoller:
         state: PostgresState,
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
-    ) -> PublicationEntries | None:
+    ) -> None:
         """Add missing tables to the publication, and report changes that the log does not have."""
-        publication = state.publication
-        assert publication is not None
-        published = find_publication(connection, publication)
-        listed = [table.table for table in tables]
-        # If the whole publication was missing, reading the log shows that.
-        if published is not None:
-            moved = put_back(state.published, published.entries)
-            for loss in table_losses(known, listed, published.tables, moved, publication=publication):
+        self._listed = tuple(table.table for table in tables)
+        if state.publication is None:
+            return
+        for loss in recreated(known, self._listed):
+            self._report_data_loss(loss, remedy=START_AGAIN)
+        self._check_publication(connection, state, known)
+        added = ensure_publication(connection, state.publication, self._listed)
+        if added and self._published is not None:
+            unknown = {str(table.oid) for table in added}
+            left = {name: mark for name, mark in self._published.marks.items() if name not in unknown}
+            self._published = replace(self._published, marks=left)
+
+    def _check_publication(
+        self, connection: Connection, state: PostgresState, tables: Sequence[TableName]
+    ) -> None:
+        """Report changes that the log may lack because the publication was altered since the last check.
+
+        If the whole publication is missing, reading the log shows that.
+        """
+        if state.publication is None:
+            return
+        now = publication_marks(connection, state.publication, tables)
+        if now is not None:
+            before = self._published or PublicationMarks(oid=now.oid)
+            for loss in alterations(before, now, tables, publication=state.publication):
                 self._report_data_loss(loss, remedy=START_AGAIN)
-        ensure_publication(connection, publication, listed)
-        return publication_entries(connection, publication)
+        self._published = now
 
     def _waits(
         self, connection: Connection, seen: Observation, horizon: Horizon | None

@@ -7,10 +7,23 @@ from dataclasses import dataclass
 
 import pytest
 
+from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations
+from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
+from flip27_source.testing import MicroBatchEngine
+from flip27_source.values.stored_values import StoredValues
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
-from tests.enumerators.postgres.faults import CREATE, OTHER, Change, FaultyShop, caught_up, planned, running
+from tests.enumerators.postgres.faults import (
+    CREATE,
+    OTHER,
+    Change,
+    FaultyShop,
+    caught_up,
+    has_read,
+    planned,
+    running,
+)
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
 
@@ -101,11 +114,16 @@ def test_a_query_without_a_state_location_does_not_share_its_slot_either(shop: F
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Statements that keep a query from the insert of row 11, its error, and the changes that are left."""
+    """Statements that keep a query from the insert of row 11, its error, and the changes that are left.
+
+    Attributes:
+        before: statements before the query starts.
+    """
 
     statements: tuple[str, ...]
     said: str
     left: tuple[Change, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change in ("DROP", "ADD"))
@@ -127,13 +145,76 @@ LOSSES = {
         said=r"public\.orders was removed from publication .* and added again",
         left=(("c", 12, "y"),),
     ),
+    "the publication published only inserts for a while": Loss(
+        statements=(
+            "ALTER PUBLICATION {slot} SET (publish = 'delete')",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET (publish = 'insert, update, delete, truncate')",
+            ROW_12,
+        ),
+        said="publication {slot} was altered",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication was recreated without the table, which was added later": Loss(
+        statements=("DROP PUBLICATION {slot}", "CREATE PUBLICATION {slot}", ROW_11, ADDED, ROW_12),
+        said="publication {slot} was dropped and created again",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication had a row filter for a while": Loss(
+        statements=(
+            "ALTER PUBLICATION {slot} SET TABLE orders WHERE (id > 11)",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET TABLE orders",
+            ROW_12,
+        ),
+        said=r"or its column list or row filter there was changed",
+        left=(("c", 12, "y"),),
+    ),
+    "the schema of the table was removed from the publication and added again": Loss(
+        before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public",),
+        statements=(
+            "ALTER PUBLICATION {slot} DROP TABLES IN SCHEMA public",
+            ROW_11,
+            "ALTER PUBLICATION {slot} ADD TABLES IN SCHEMA public",
+            ROW_12,
+        ),
+        said=r"public\.orders was removed from publication .* and added again",
+        left=(("c", 12, "y"),),
+    ),
+    "the table was moved to a schema that is not published, and back": Loss(
+        before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public", "CREATE SCHEMA away"),
+        statements=(
+            "ALTER TABLE orders SET SCHEMA away",
+            "INSERT INTO away.orders VALUES (11, 'x')",
+            "ALTER TABLE away.orders SET SCHEMA public",
+            ROW_12,
+        ),
+        said=r"public\.orders was removed from publication .* or its schema",
+        left=(("c", 12, "y"),),
+    ),
+    "the table was unlogged for a while": Loss(
+        before=("CREATE PUBLICATION {slot} FOR ALL TABLES",),
+        statements=("ALTER TABLE orders SET UNLOGGED", ROW_11, "ALTER TABLE orders SET LOGGED", ROW_12),
+        said=r"table public\.orders .* SET UNLOGGED",
+        left=(("c", 12, "y"),),
+    ),
 }
+
+
+def read_before(shop: FaultyShop, loss: Loss, **options: str) -> MicroBatchEngine:
+    """Return a query that has read its snapshot before the changes were lost."""
+    before, statements = (
+        [text.format(slot=shop.slot) for text in texts] for texts in (loss.before, loss.statements)
+    )
+    shop.execute(*before)
+    engine = shop.read(**options)
+    shop.execute(*statements)
+    return engine
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss) -> None:
-    engine = shop.read()
-    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    engine = read_before(shop, loss)
     for _ in range(2):
         with pytest.raises(DataLossError, match=loss.said.format(slot=shop.slot)):
             caught_up(engine)
@@ -144,13 +225,67 @@ def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss)
 def test_if_losses_are_reported_the_query_continues_with_the_changes_that_are_left(
     shop: FaultyShop, loss: Loss
 ) -> None:
-    engine = shop.read(onDataLoss="report")
-    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    engine = read_before(shop, loss, onDataLoss="report")
     caught_up(engine)
     shop.execute("INSERT INTO orders VALUES (13, 'z')")
     caught_up(engine)
     assert shop.changes(engine) == [*loss.left, ("c", 13, "z")]
     assert engine.holder.report()["dataLosses"] == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "statement"), [("", "REINDEX TABLE part"), (", t text", "VACUUM FULL part")]
+)
+def test_other_new_storage_of_a_published_table_is_no_loss(
+    shop: FaultyShop, columns: str, statement: str
+) -> None:
+    shop.execute(
+        f"CREATE TABLE parts (id int PRIMARY KEY, name int{columns}) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT",
+    )
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute("INSERT INTO parts VALUES (1)", "TRUNCATE parts")
+    caught_up(engine)
+    shop.execute(statement, "ALTER TABLE parts ALTER name TYPE smallint", "INSERT INTO parts VALUES (2)")
+    caught_up(engine)
+    assert shop.ops(engine) == [("c", 1, None), ("t", None, None), ("c", 2, None)]
+
+
+def test_a_partition_that_was_unlogged_for_a_while_is_data_loss(shop: FaultyShop) -> None:
+    shop.execute(
+        "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT",
+    )  # fmt: skip
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute(
+        "ALTER TABLE part SET UNLOGGED", "INSERT INTO parts VALUES (1)", "ALTER TABLE part SET LOGGED"
+    )
+    with pytest.raises(DataLossError, match=r"table public\.parts .* SET UNLOGGED"):
+        caught_up(engine)
+
+
+def test_a_running_query_reads_nothing_after_its_publication_was_altered(shop: FaultyShop) -> None:
+    engine = running(shop.read())
+    shop.execute(
+        f"ALTER PUBLICATION {shop.slot} SET (publish = 'delete')", ROW_11,
+        f"ALTER PUBLICATION {shop.slot} SET (publish = 'insert, delete')", ROW_12,
+    )  # fmt: skip
+    with pytest.raises(DataLossError, match="was altered"):
+        has_read(engine, 11)
+    assert len(engine.rows) == 10
+
+
+@pytest.mark.parametrize(
+    ("entry", "losses"),
+    [("entry 16500", []), ("entry 16501", ["added again"]), ("none", ["changes since then"])],
+)
+def test_the_state_of_an_older_release_knows_the_entries_of_tables(entry: str, losses: list[str]) -> None:
+    stored = b'{"oid":16384,"entries":[[16400,16500]]}'
+    before = StoredValues(PublicationMarks, "a state").decode(stored, {})
+    now = PublicationMarks(oid=16384, marks={"publication": "750", "16400": entry})
+    orders = TableName(oid=16400, schema="public", name="orders")
+    found = list(alterations(before, now, [orders], publication="p"))
+    assert [said for said, loss in zip(losses, found, strict=True) if said in loss] == losses
 
 
 def test_a_running_query_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
