@@ -37,7 +37,7 @@ from flip27_source.enumerators.postgres.publication import (
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
+from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
@@ -88,6 +88,7 @@ class PollResult:
         slot: the slot of the query; None if no log is read.
         timeline: the server's timeline, which has everything that was read; None if no log is read.
         published: see PostgresState; None without a publication.
+        upgraded_to: where the log begins if the server was upgraded since the last run; None if it was not.
         waits: the oldest open transaction for which chunks wait, and for how many seconds; None if they do
             not wait.
     """
@@ -101,6 +102,7 @@ class PollResult:
     slot: server.Slot | None = None
     timeline: Timeline | None = None
     published: PublicationMarks | None = None
+    upgraded_to: int | None = None
     waits: tuple[OpenTransaction, float] | None = None
 
 
@@ -143,6 +145,7 @@ class ServerPoller:
         self._held_back = HeldBack()
         self._published: PublicationMarks | None = None
         self._checked_to: int | None = None
+        self._upgraded_to: int | None = None
         self._listed: tuple[TableName, ...] = ()
 
     def close(self) -> None:
@@ -230,6 +233,7 @@ class ServerPoller:
             slot=slot,
             timeline=timeline,
             published=self._published,
+            upgraded_to=self._upgraded_to,
             waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
         )
 
@@ -264,7 +268,7 @@ class ServerPoller:
         listed = self._listed = tuple(table.table for table in tables)
         ensure_publication(connection, publication, listed)
         self._published = publication_marks(connection, publication, listed)
-        existing = server.slot_of(connection, slot)
+        existing = self._complete_slot(connection, slot)
         if existing is None:
             first = oldest_open(connection)
             if first is not None:
@@ -283,6 +287,24 @@ class ServerPoller:
             query=self._query,
             published=self._published,
         )
+
+    def _complete_slot(self, connection: Connection, name: str) -> server.Slot | None:
+        """The slot, if there is one; waits while the server still creates it.
+
+        An earlier start may have ended meanwhile: its session goes on, and the slot has no position yet.
+        """
+        is_first = True
+        while (slot := server.slot_of(connection, name)) is not None and slot.is_incomplete:
+            if is_first:
+                first = oldest_open(connection)
+                _log.info(
+                    "the server still creates slot %s%s",
+                    name,
+                    f", and waits for {first.text}" if first else "",
+                )
+            is_first = False
+            time.sleep(_SETTLE_POLL_S)
+        return slot
 
     def _check_failover(self, connection: Connection) -> None:
         if self._run.reads_log and self._options[opts.SLOT_FAILOVER]:
@@ -324,9 +346,12 @@ class ServerPoller:
         if state.slot is None or state.publication is None:
             return
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
-        self._slot(connection, state, system=system)
-        # pg_upgrade moves only slots that have sent the whole log; it gives other numbers to everything else.
-        self._published = state.published if system == state.system else None
+        slot = self._slot(connection, state, system=system)
+        if system == state.system:
+            self._published = state.published
+        elif is_upgraded(connection, known, state.assigner.settled.xid if state.assigner.settled else 0):
+            _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
+            self._upgraded_to = slot.confirmed
         check_scope(connection, state.publication, tables)
         self._publish_tables(connection, state, tables, known)
 

@@ -33,7 +33,8 @@ class Slot:
     """A logical replication slot.
 
     Attributes:
-        confirmed: transactions that commit before this position are no longer sent.
+        confirmed: transactions that commit before this position are no longer sent; 0 while the server still
+            creates the slot, and for physical slots.
         active_pid: the backend that reads it now; None if none does.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
@@ -51,6 +52,11 @@ class Slot:
     is_temporary: bool
     is_failover: bool
     asked_at: dt.datetime
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the server still creates it."""
+        return self.plugin == "pgoutput" and not self.confirmed
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
 from flip27_source.testing import MicroBatchEngine
-from flip27_source.values.stored_values import StoredValues
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import (
@@ -42,6 +42,25 @@ def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reporte
         engine.process_all_available()
     with pytest.raises(DataLossError, match=lost):
         caught_up(engine)
+
+
+def test_a_start_waits_for_a_slot_that_the_server_still_creates(
+    shop: FaultyShop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    writer, killed = shop.session(), shop.session()
+    writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
+    sql = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+    created = Running(lambda: killed.execute(sql, [shop.slot]))
+    shop.wait_for("Lock transactionid", killed)
+    started = Running(lambda: caught_up(shop.engine()))
+    until(lambda: "still creates slot" in caplog.text, lambda: caplog.text)
+    writer.execute("COMMIT")
+    created.result()
+    engine = started.result()
+    shop.execute(ROW_12)
+    assert len(engine.rows) == 11
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
 
 
 def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
@@ -281,7 +300,7 @@ def test_a_running_query_reads_nothing_after_its_publication_was_altered(shop: F
 )
 def test_the_state_of_an_older_release_knows_the_entries_of_tables(entry: str, losses: list[str]) -> None:
     stored = b'{"oid":16384,"entries":[[16400,16500]]}'
-    before = StoredValues(PublicationMarks, "a state").decode(stored, {})
+    before = msgspec.json.decode(stored, type=PublicationMarks)
     now = PublicationMarks(oid=16384, marks={"publication": "750", "16400": entry})
     orders = TableName(oid=16400, schema="public", name="orders")
     found = list(alterations(before, now, [orders], publication="p"))
