@@ -352,6 +352,8 @@ class PostgresEnumerator(
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False
         for table in result.tables:
+            if table.key and table.replica_identity in "fn":
+                assigner.add_key(table.table.oid, tuple(column.name for column in table.key))
             if not self._run.reads_tables:
                 assigner.add_known(table.table)
             else:

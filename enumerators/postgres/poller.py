@@ -242,6 +242,10 @@ class ServerPoller:
         tables = find_tables(connection, patterns)
         if self._run.reads_once:
             return tuple(table if table.key else replace(table, key=(CTID,)) for table in tables)
+        refused = next((table for table in tables if table.refused and self._run.reads_log), None)
+        if refused is not None and refused.refused is not None:
+            what, remedy = refused.refused
+            raise DiscoveryError(f"table {refused.table} {what}", remedy=remedy)
         return tuple(tables)
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
