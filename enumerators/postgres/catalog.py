@@ -33,9 +33,10 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
 ORDER BY n.nspname, c.relname
 """
-# The type has its length, because a cast to character without a length keeps only the first character.
+# The type is without a length or a scale, which a cast would cut the keys to: it may be widened at any time.
+# With -1, character and bit have names that keep every character.
 _KEY_COLUMNS = """
-SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, a.atttypmod),
+SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, -1),
        CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
@@ -203,12 +204,12 @@ def _catalog_table(
     elif generated:
         what = f"has a key with the generated column {generated[0]}, which the log does not have"
         refused = (what, "set REPLICA IDENTITY USING INDEX of a unique index without generated columns")
-    elif is_partitioned:
+    elif is_partitioned and names:
         for partition, listed in connection.execute(_PARTITIONS, [oid]):
             if set(listed) != set(names):
                 what = (
                     f"has the partition {partition}, whose rows the log identifies by {', '.join(listed)} "
-                    f"instead of {', '.join(names) or 'whole rows'}"
+                    f"instead of {', '.join(names)}"
                 )
                 refused = (what, f"set REPLICA IDENTITY DEFAULT or FULL for the partition {partition}")
     return CatalogTable(

@@ -7,6 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from flip27_source.enumerators.postgres.catalog import find_tables
+from flip27_source.enumerators.postgres.chunks import cuts
+from flip27_source.enumerators.postgres.table_patterns import table_patterns
 from flip27_source.errors import NewColumnsError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
@@ -193,6 +196,37 @@ def test_rows_that_the_log_identifies_by_other_columns_than_the_chunks_are_refus
         orders.execute("ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_v", statement)
         with pytest.raises(SplitReadError, match=r"public\.orders by v, and the chunks .* by id"):
             orders.read_all()
+
+
+def test_a_key_that_is_widened_while_bounds_are_searched_has_ascending_bounds(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE codes (id varchar(2) PRIMARY KEY)")
+    (table,) = find_tables(shop.control, table_patterns("public.codes"))
+    shop.execute(
+        "ALTER TABLE codes ALTER id TYPE varchar(9)",
+        "INSERT INTO codes SELECT 'a1' || i FROM generate_series(1000, 1009) i",
+    )
+    times = iter(range(9))
+    found = cuts(
+        shop.control, [(table.table, table.key, None)], rows=4, filter_sql=None,
+        has_time=lambda: next(times, None) is not None,
+    )  # fmt: skip
+    assert [cut.bounds for cut in found] == [((("a11004",), 4), (("a11008",), 4))]
+
+
+def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id numeric(4, 1) PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT i, 'v' FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute(
+            "ALTER TABLE orders ALTER id TYPE numeric(6, 3)", "INSERT INTO orders VALUES (3.96, 'new')"
+        )
+        orders.read_all()
+        assert ("c", "3.960") in orders.ops()
 
 
 def test_old_rows_get_more_columns_when_the_replica_identity_becomes_full(shop: FaultyShop) -> None:
