@@ -21,7 +21,7 @@ from flip27_source.enumerators.postgres.server import (
     Slot,
     alter_failover,
     check_failover,
-    check_slot,
+    check_new_slot,
     major_version,
     slot_of,
 )
@@ -181,7 +181,7 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
     """The faults of an existing slot, or its values if it has no fault."""
     said = f"{slot.name} keeps {slot.kept_bytes:,} bytes of WAL (wal_status {slot.wal_status})"
     try:
-        check_slot(slot, database=database, position=None)
+        check_new_slot(slot, database=database)
     except Flip27Error as error:
         yield failed("slot", error.what, error.remedy)
         return
@@ -194,13 +194,6 @@ def _slot_faults(slot: Slot, keep: Keep, said: str) -> Iterator[Finding]:
             "slot",
             f"{slot.name} is temporary: it is dropped when the session that created it ends",
             "set slotName to another name: the slot is then created",
-        )
-    if slot.two_phase:
-        yield warning(
-            "slot",
-            f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
-            "PREPARED",
-            "set slotName to another name: the slot is then created without two_phase",
         )
     if slot.active_pid is not None:
         yield warning(

@@ -268,7 +268,7 @@ class ServerPoller:
             )
         slot = slot_name_of(self._options)
         publication = self._options[opts.PUBLICATION] or slot
-        check_scope(connection, publication, tables)
+        check_scope(connection, publication, tables, is_first=True)
         listed = self._listed = tuple(table.table for table in tables)
         ensure_publication(connection, publication, listed)
         self._published = publication_marks(connection, publication, listed)
@@ -279,8 +279,8 @@ class ServerPoller:
                 _log.info("creating slot %s waits for open transactions; the oldest is %s", slot, first.text)
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
-            server.check_slot(existing, database=connection.info.dbname, position=None)
-            start = existing.confirmed
+            server.check_new_slot(existing, database=connection.info.dbname)
+            start = self._advanced(connection, existing)
         start = self._start(connection, start)
         return PostgresState(
             system=system,
@@ -291,6 +291,17 @@ class ServerPoller:
             query=self._query,
             published=self._published,
         )
+
+    def _advanced(self, connection: Connection, slot: server.Slot) -> int:
+        """Where the log of an existing slot begins; changes of before are needed only without a snapshot.
+
+        So a slot that is older than the publication has no changes that the publication does not have.
+        """
+        if self._options[opts.SNAPSHOT] == "never" and self._options[opts.STARTING_LSN] != "latest":
+            return slot.confirmed
+        end = server.observe(connection, makes_horizon=False).end
+        server.advance_slot(connection, slot.name, end, timeout_s=self._options[opts.SLOT_TIMEOUT])
+        return max(slot.confirmed, end)
 
     def _complete_slot(self, connection: Connection, name: str) -> server.Slot | None:
         """The slot, if there is one; waits while the server still creates it.
@@ -356,7 +367,7 @@ class ServerPoller:
         elif is_upgraded(connection, known, state.assigner.settled.xid if state.assigner.settled else 0):
             _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
             self._upgraded_to = slot.confirmed
-        check_scope(connection, state.publication, tables)
+        check_scope(connection, state.publication, tables, is_first=False)
         self._publish_tables(connection, state, tables, known)
 
     def _slot(

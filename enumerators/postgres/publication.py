@@ -35,7 +35,12 @@ SELECT t.schemaname, t.tablename, to_jsonb(t) ->> 'rowfilter' IS NOT NULL,
         JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relname = t.tablename AND n.nspname = t.schemaname
           AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true))
+          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true)),
+       current_setting('server_version_num')::int >= 180000 AND EXISTS (SELECT
+        FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relname = t.tablename AND n.nspname = t.schemaname AND a.attgenerated <> ''
+          AND to_jsonb(t) -> 'attnames' ? a.attname::text)
 FROM pg_publication_tables t WHERE t.pubname = %s
 """
 _NOT_PUBLISHED = "none"
@@ -108,6 +113,7 @@ class Publication:
         is_owned: whether the connection's role is the owner, or a member of it.
         unpublished: kinds of changes that it does not publish.
         filtered, cut: the tables of which it lacks rows, or columns.
+        generated: the tables of which it has generated columns, which the snapshot leaves out.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Publication:
     unpublished: tuple[str, ...]
     filtered: frozenset[tuple[str, str]]
     cut: frozenset[tuple[str, str]]
+    generated: frozenset[tuple[str, str]]
 
     def lacks(self, tables: Sequence[TableName]) -> list[TableName]:
         """Those of the tables that it does not have."""
@@ -145,18 +152,25 @@ def find_publication(connection: Connection, name: str) -> Publication | None:
     tables = connection.execute(_TABLES, [name]).fetchall()
     return Publication(
         name=name,
-        tables=frozenset((schema, table) for schema, table, _, _ in tables),
+        tables=frozenset((row[0], row[1]) for row in tables),
         is_via_root=is_via_root,
         owner=owner,
         is_owned=is_owned,
         unpublished=tuple(unpublished),
-        filtered=frozenset((schema, table) for schema, table, is_filtered, _ in tables if is_filtered),
-        cut=frozenset((schema, table) for schema, table, _, is_cut in tables if is_cut),
+        filtered=frozenset((row[0], row[1]) for row in tables if row[2]),
+        cut=frozenset((row[0], row[1]) for row in tables if row[3]),
+        generated=frozenset((row[0], row[1]) for row in tables if row[4]),
     )
 
 
-def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> Iterator[ScopeFault]:
-    """What an existing publication leaves out of the log of these tables."""
+def scope_faults(
+    publication: Publication, tables: Sequence[CatalogTable], *, is_first: bool = True
+) -> Iterator[ScopeFault]:
+    """What an existing publication leaves out of the log of these tables, or adds to it.
+
+    Args:
+        is_first: whether the query has no state yet.
+    """
     name = quoted(publication.name)
     partitioned = [str(table.table) for table in tables if table.is_partitioned]
     if partitioned and not publication.is_via_root:
@@ -166,6 +180,15 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
             is_fatal=True,
         )
+    names = [table.table for table in tables]
+    made = [str(table) for table in names if (table.schema, table.name) in publication.generated]
+    if made:
+        yield ScopeFault(
+            what=f"has generated columns of {', '.join(made)}, which the rows of the snapshot do not have",
+            remedy=f"ALTER PUBLICATION {name} SET (publish_generated_columns = none); and leave them out of "
+            "its column lists",
+            is_fatal=is_first,
+        )
     if publication.unpublished:
         kinds = ", ".join(publication.unpublished)
         yield ScopeFault(
@@ -173,7 +196,7 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
         )
     for part, cut in (("rows", publication.filtered), ("columns", publication.cut)):
-        for table in (table.table for table in tables):
+        for table in names:
             if (table.schema, table.name) in cut:
                 sql = quoted(table.schema, table.name)
                 yield ScopeFault(
@@ -183,10 +206,10 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
                 )
 
 
-def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable]) -> None:
+def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable], *, is_first: bool) -> None:
     """Warn of what the publication leaves out; a publication that does not exist leaves out nothing."""
     publication = find_publication(connection, name)
-    for fault in () if publication is None else scope_faults(publication, tables):
+    for fault in () if publication is None else scope_faults(publication, tables, is_first=is_first):
         if fault.is_fatal:
             raise DiscoveryError(f"publication {name} {fault.what}", remedy=fault.remedy)
         _log.warning("publication %s %s", name, fault.what)

@@ -206,6 +206,17 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         )
 
 
+def check_new_slot(slot: Slot, *, database: str) -> None:
+    """Check that a query without a state can read an existing slot."""
+    check_slot(slot, database=database, position=None)
+    if slot.two_phase:
+        raise DiscoveryError(
+            f"slot {slot.name} has two_phase on: it passes a prepared transaction before COMMIT PREPARED, "
+            "when this source reads it",
+            remedy="set slotName to another name: the slot is then created without two_phase",
+        )
+
+
 def check_end(end: int, *, position: int) -> None:
     """Check that the log reaches ``position``.
 

@@ -20,7 +20,7 @@ class KeyColumn:
     """A column by which a table is cut into chunks.
 
     Attributes:
-        type: the type as SQL names it, for casts from text: ``integer``, ``character varying(20)``.
+        type: the type as SQL names it, without a length, for casts from text: ``character varying``.
         collation: the collation as SQL names it, if the column has one.
     """
 

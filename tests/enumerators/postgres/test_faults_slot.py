@@ -90,6 +90,29 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
     assert [attempt.result() for attempt in attempts] == [3000, 3000]
 
 
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [({}, 11), ({"snapshot": "never", "startingLsn": "latest"}, 0)],
+    ids=["initial", "never"],
+)
+def test_a_slot_that_is_older_than_the_publication_is_advanced_at_the_first_start(
+    shop: FaultyShop, options: dict[str, str], rows: int
+) -> None:
+    shop.make_slot("older")
+    shop.execute(ROW_11)
+    engine = caught_up(shop.engine(slotName="older", **options))
+    shop.execute(ROW_12)
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+    assert len(engine.rows) == rows + 1
+
+
+def test_a_slot_that_sends_prepared_transactions_early_is_refused(shop: FaultyShop) -> None:
+    shop.one("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)::text")
+    shop.execute("BEGIN", ROW_11, "PREPARE TRANSACTION 'p'")
+    with pytest.raises(DiscoveryError, match="slot two has two_phase on"):
+        caught_up(shop.engine(slotName="two", snapshot="never"))
+
+
 # Two queries.
 
 
@@ -334,6 +357,18 @@ def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(s
         DiscoveryError, match=r"leaves has publish_via_partition_root off, and public\.parts is partitioned"
     ):
         caught_up(shop.engine(tables="public.parts", publication="leaves"))
+
+
+def test_generated_columns_that_the_log_has_and_the_snapshot_lacks_are_refused_at_the_first_start(
+    shop: FaultyShop,
+) -> None:
+    if shop.server.version < 18:
+        return
+    shop.execute("CREATE TABLE made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (2 * id) STORED)")
+    for number, options in enumerate(["made WITH (publish_generated_columns = stored)", "made (id, twice)"]):
+        shop.execute(f"CREATE PUBLICATION p{number} FOR TABLE {options}")
+        with pytest.raises(DiscoveryError, match=r"has generated columns of public\.made"):
+            caught_up(shop.engine(tables="public.made", publication=f"p{number}"))
 
 
 def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(
