@@ -22,6 +22,7 @@ from flip27_source.enumerators.postgres.server import (
     alter_failover,
     check_failover,
     check_new_slot,
+    check_slot,
     major_version,
     slot_of,
 )
@@ -181,7 +182,7 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
     """The faults of an existing slot, or its values if it has no fault."""
     said = f"{slot.name} keeps {slot.kept_bytes:,} bytes of WAL (wal_status {slot.wal_status})"
     try:
-        check_new_slot(slot, database=database)
+        check_slot(slot, database=database, position=None)
     except Flip27Error as error:
         yield failed("slot", error.what, error.remedy)
         return
@@ -195,6 +196,10 @@ def _slot_faults(slot: Slot, keep: Keep, said: str) -> Iterator[Finding]:
             f"{slot.name} is temporary: it is dropped when the session that created it ends",
             "set slotName to another name: the slot is then created",
         )
+    try:
+        check_new_slot(slot, database=slot.database)
+    except Flip27Error as error:
+        yield failed("slot", error.what, error.remedy)
     if slot.active_pid is not None:
         yield warning(
             "slot",
