@@ -45,6 +45,10 @@ FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
 ORDER BY k.place
 """
+_NUMBERS = """
+SELECT array_agg(attnum) FROM pg_attribute
+WHERE attrelid = %s::bigint::oid AND attname = ANY(%s) AND NOT attisdropped
+"""
 # The columns by which the log identifies the old rows of partitions, where these are not whole rows.
 _PARTITIONS = """
 SELECT c.relname, ARRAY(
@@ -166,6 +170,12 @@ def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:
     return [CatalogColumn(name=row[0], type=pg_type_of(*row[1:])) for row in rows]
 
 
+def present_columns(connection: Connection, oid: int, names: Sequence[str]) -> dict[str, KeyColumn]:
+    """Those of these columns that the table has now, by name, to compare them with a key of before."""
+    ((numbers,),) = connection.execute(_NUMBERS, [oid, list(names)]).fetchall()
+    return {column.name: column for column, _ in _key_columns(connection, oid, numbers or ())}
+
+
 def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn]:
     """The columns that the table has now, by name; empty if it was dropped."""
     rows = connection.execute(_CURRENT_COLUMNS, [oid])
@@ -193,10 +203,10 @@ def _catalog_table(
     numbers = replica if identity == "i" else primary
     # The log does not identify rows by a deferrable primary key.
     identifies = identity == "i" or (identity == "d" and not is_deferrable)
-    columns = connection.execute(_KEY_COLUMNS, [list(numbers), oid]).fetchall() if numbers else []
-    key = tuple(KeyColumn(name=row[0], type=row[2], collation=row[3]) for row in columns)
+    columns = _key_columns(connection, oid, numbers)
+    key = tuple(column for column, _ in columns)
     names = tuple(column.name for column in key)
-    generated = [row[0] for row in columns if row[1]]
+    generated = [column.name for column, is_generated in columns if is_generated]
     refused = None
     if is_deferrable and identity == "f":
         what = "has a DEFERRABLE primary key: in a transaction, the log has different rows with the same key"
@@ -220,3 +230,9 @@ def _catalog_table(
         is_partitioned=is_partitioned,
         refused=refused,
     )
+
+
+def _key_columns(connection: Connection, oid: int, numbers: Sequence[int]) -> list[tuple[KeyColumn, bool]]:
+    """Columns by their numbers, each with whether it is generated."""
+    rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid]).fetchall() if numbers else []
+    return [(KeyColumn(name=row[0], type=row[2], collation=row[3]), row[1]) for row in rows]

@@ -213,6 +213,24 @@ def test_a_key_that_is_widened_while_bounds_are_searched_has_ascending_bounds(sh
     assert [cut.bounds for cut in found] == [((("a11004",), 4), (("a11008",), 4))]
 
 
+@pytest.mark.parametrize("altered", ['text COLLATE "C"', "varchar"])
+@pytest.mark.parametrize(("before", "named"), [("int", "integer"), ('text COLLATE "POSIX"', "text")])
+def test_rows_of_chunks_whose_key_got_another_order_are_refused(
+    postgres: PostgresServer, before: str, named: str, altered: str
+) -> None:
+    with query(
+        postgres,
+        f"CREATE TABLE orders (id {before} PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT i, 'v' FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute(f"ALTER TABLE orders ALTER id TYPE {altered}")
+        with pytest.raises(SplitReadError, match=rf"id of table public\.orders was {named}.*, and is "):
+            orders.read_all()
+
+
 def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:
     with query(
         postgres,
