@@ -270,7 +270,7 @@ class ServerPoller:
         publication = self._options[opts.PUBLICATION] or slot
         check_scope(connection, publication, tables, is_first=True)
         listed = self._listed = tuple(table.table for table in tables)
-        ensure_publication(connection, publication, listed)
+        added = ensure_publication(connection, publication, listed)
         self._published = publication_marks(connection, publication, listed)
         existing = self._complete_slot(connection, slot)
         if existing is None:
@@ -280,7 +280,7 @@ class ServerPoller:
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
             server.check_new_slot(existing, database=connection.info.dbname)
-            start = self._advanced(connection, existing)
+            start = self._advanced(connection, existing) if added else existing.confirmed
         start = self._start(connection, start)
         return PostgresState(
             system=system,
@@ -293,9 +293,9 @@ class ServerPoller:
         )
 
     def _advanced(self, connection: Connection, slot: server.Slot) -> int:
-        """Where the log of an existing slot begins; changes of before are needed only without a snapshot.
+        """Where the log of a slot begins that is older than the publication, or than tables in it.
 
-        So a slot that is older than the publication has no changes that the publication does not have.
+        Changes of before, which the log cannot have, are needed only without a snapshot.
         """
         if self._options[opts.SNAPSHOT] == "never" and self._options[opts.STARTING_LSN] != "latest":
             return slot.confirmed
