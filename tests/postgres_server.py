@@ -84,10 +84,7 @@ class PostgresServer(ServerProcess):
         (self._data / "standby.signal").touch()
 
     def _make_data(self, program: str, command: list[str], settings: Mapping[str, str]) -> None:
-        with self._run(program, *command, f"--pgdata={self._data}") as process:
-            process.wait()
-        if process.returncode:
-            raise RuntimeError(f"{program} has failed: {self.log.read_text()}")
+        self._finished(program, *command, f"--pgdata={self._data}")
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
@@ -201,6 +198,18 @@ class PostgresServer(ServerProcess):
             for process in processes:
                 process.resume()
 
+    def upgrade(self) -> None:
+        """Shut down and move everything to another data folder with pg_upgrade, also slots; start again."""
+        self.stop()
+        former = self._data.rename(self._folder / "former")
+        self.initialise({})
+        shutil.copy(former / "postgresql.conf", self._data)
+        programs = binaries(self.version, self._folder)
+        folders = [f"--old-bindir={programs}", f"--new-bindir={programs}", f"--old-datadir={former}"]
+        command = [*folders, f"--new-datadir={self._data}", f"--username={SUPERUSER}", "--no-sync"]
+        self._finished("pg_upgrade", *command)
+        self.start()
+
     @property
     def _data(self) -> Path:
         return self._folder / "data"
@@ -208,6 +217,12 @@ class PostgresServer(ServerProcess):
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [binaries(self.version, self._folder) / program, *arguments]
         return self._spawn(command, environment={"LC_ALL": "C"}, **owner())
+
+    def _finished(self, program: str, *arguments: str) -> None:
+        with self._run(program, *arguments) as process:
+            process.wait()
+        if process.returncode:
+            raise RuntimeError(f"{program} has failed: {self.log.read_text()}")
 
     def _refusal(self) -> Exception | None:
         import psycopg

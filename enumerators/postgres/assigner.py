@@ -28,6 +28,7 @@ from flip27_source.enumerators.postgres.split import (
     LogWindow,
     PostgresSplit,
     TableChunk,
+    TableKeys,
     TableName,
     TableRules,
 )
@@ -139,12 +140,14 @@ class AssignerState:
         known: the tables whose events are delivered without a rule: their snapshot is no longer needed.
         tables: the tables whose snapshot is still needed.
         settled, pending: the newest settled horizon, and the one that is to settle next.
+        keys: those that tables had while the log did not have them.
     """
 
     known: tuple[TableName, ...] = ()
     tables: tuple[TableProgress, ...] = ()
     settled: Horizon | None = None
     pending: Horizon | None = None
+    keys: tuple[TableKeys, ...] = ()
 
 
 class Assigner:
@@ -174,6 +177,7 @@ class Assigner:
         self._known = dict.fromkeys(state.known)
         self._tables = {progress.table.oid: progress for progress in state.tables}
         self._settled, self.pending = state.settled, state.pending
+        self._keys = {table.oid: table.keys for table in state.keys}
         self._most_chunks = most_chunks
         self._most_lag_bytes = most_lag_bytes
         self._reads_tables = reads_tables
@@ -220,11 +224,17 @@ class Assigner:
         if table.oid not in {known.oid for known in self.known}:
             self._known[table] = None
 
+    def add_key(self, oid: int, key: Key) -> None:
+        """Record the present key of a table whose log does not have it: the log is read later."""
+        self._keys[oid] = tuple(dict.fromkeys((key, *self._keys.get(oid, ()))))
+
     def keep(self, is_wanted: Callable[[TableName], bool]) -> None:
         """Forget the tables that are not wanted: if they are wanted again, their rows are read again."""
         self._known = {table: None for table in self._known if is_wanted(table)}
         self._tables = {oid: progress for oid, progress in self._tables.items() if is_wanted(progress.table)}
         self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
+        left = {table.oid for table in self.known}
+        self._keys = {oid: keys for oid, keys in self._keys.items() if oid in left}
 
     def renew_horizon(self) -> None:
         """Assign no chunk with a horizon from before this call.
@@ -353,6 +363,7 @@ class Assigner:
             rules=tuple(progress.rules() for progress in self._tables.values()),
             known=tuple(table.oid for table in self._known),
             also_by_name=None if self._reads_tables else True,
+            keys=self._table_keys or None,
         )
 
     def state(self) -> AssignerState:
@@ -361,7 +372,12 @@ class Assigner:
             tables=tuple(self._tables.values()),
             settled=self._settled,
             pending=self.pending,
+            keys=self._table_keys,
         )
+
+    @property
+    def _table_keys(self) -> tuple[TableKeys, ...]:
+        return tuple(TableKeys(oid=oid, keys=keys) for oid, keys in self._keys.items())
 
     @property
     def _has_settled(self) -> bool:

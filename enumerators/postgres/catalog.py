@@ -21,7 +21,7 @@ from flip27_source.errors import DiscoveryError
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident,
        coalesce((p.indkey::int2[])[0:p.indnkeyatts - 1], '{}'),
-       coalesce((r.indkey::int2[])[0:r.indnkeyatts - 1], '{}')
+       coalesce((r.indkey::int2[])[0:r.indnkeyatts - 1], '{}'), coalesce(NOT p.indimmediate, false)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_index p ON p.indrelid = c.oid AND p.indisprimary
@@ -30,15 +30,31 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
 ORDER BY n.nspname, c.relname
 """
-# The type has its length, because a cast to character without a length keeps only the first character.
+# The type is without a length or a scale, which a cast would cut the keys to: it may be widened at any time.
+# With -1, character and bit have names that keep every character.
 _KEY_COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attcollation = 0 THEN NULL
+SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, -1),
+       CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
              WHERE l.oid = a.attcollation) END
 FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
 ORDER BY k.place
+"""
+_NUMBERS = """
+SELECT array_agg(attnum) FROM pg_attribute
+WHERE attrelid = %s::bigint::oid AND attname = ANY(%s) AND NOT attisdropped
+"""
+# The columns by which the log identifies the old rows of partitions, where these are not whole rows.
+_PARTITIONS = """
+SELECT c.relname, ARRAY(
+    SELECT a.attname::text FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) k(number)
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number)
+FROM pg_partition_tree(%s::bigint::oid::regclass) l JOIN pg_class c ON c.oid = l.relid
+JOIN pg_index i ON i.indrelid = c.oid
+WHERE l.isleaf AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+ORDER BY c.relname
 """
 # The log does not have generated columns, so the snapshot leaves them out too.
 _COLUMNS = f"""
@@ -87,6 +103,7 @@ class CatalogTable:
         replica_identity: d (default), n (nothing), f (full) or i (index).
         identity: the names of the columns that an old row has in the log; empty with ``n``, with ``d`` if
             there is no primary key, and with ``f``, where an old row has all columns.
+        refused: why changes of its rows cannot be followed by its key, and what to do; None if they can.
     """
 
     table: TableName
@@ -94,6 +111,7 @@ class CatalogTable:
     replica_identity: str
     identity: tuple[str, ...]
     is_partitioned: bool = False
+    refused: tuple[str, str] | None = None
 
 
 def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> list[CatalogTable]:
@@ -149,6 +167,12 @@ def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:
     return [CatalogColumn(name=row[0], type=pg_type_of(*row[1:])) for row in rows]
 
 
+def present_columns(connection: Connection, oid: int, names: Sequence[str]) -> dict[str, KeyColumn]:
+    """Those of these columns that the table has now, by name, to compare them with a key of before."""
+    ((numbers,),) = connection.execute(_NUMBERS, [oid, list(names)]).fetchall()
+    return {column.name: column for column, _ in _key_columns(connection, oid, numbers or ())}
+
+
 def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn]:
     """The columns that the table has now, by name; empty if it was dropped."""
     rows = connection.execute(_CURRENT_COLUMNS, [oid])
@@ -171,19 +195,41 @@ def _catalog_table(
     identity: str,
     primary: Sequence[int],
     replica: Sequence[int],
+    is_deferrable: bool,
 ) -> CatalogTable:
-    listed = {"d": primary, "i": replica}.get(identity, [])
+    numbers = replica if identity == "i" else primary
+    # The log does not identify rows by a deferrable primary key.
+    identifies = identity == "i" or (identity == "d" and not is_deferrable)
+    columns = _key_columns(connection, oid, numbers)
+    key = tuple(column for column, _ in columns)
+    names = tuple(column.name for column in key)
+    generated = [column.name for column, is_generated in columns if is_generated]
+    refused = None
+    if is_deferrable and identity == "f":
+        what = "has a DEFERRABLE primary key: in a transaction, the log has different rows with the same key"
+        refused = (what, "make the key NOT DEFERRABLE, or set REPLICA IDENTITY USING INDEX of a unique index")
+    elif generated:
+        what = f"has a key with the generated column {generated[0]}, which the log does not have"
+        refused = (what, "set REPLICA IDENTITY USING INDEX of a unique index without generated columns")
+    elif is_partitioned and names:
+        for partition, listed in connection.execute(_PARTITIONS, [oid]):
+            if set(listed) != set(names):
+                what = (
+                    f"has the partition {partition}, whose rows the log identifies by {', '.join(listed)} "
+                    f"instead of {', '.join(names)}"
+                )
+                refused = (what, f"set REPLICA IDENTITY DEFAULT or FULL for the partition {partition}")
     return CatalogTable(
         table=TableName(oid=oid, schema=schema, name=name),
-        key=_columns(connection, oid, replica if identity == "i" else primary),
+        key=key,
         replica_identity=identity,
-        identity=tuple(column.name for column in _columns(connection, oid, listed)),
+        identity=names if identifies else (),
         is_partitioned=is_partitioned,
+        refused=refused,
     )
 
 
-def _columns(connection: Connection, oid: int, numbers: Sequence[int]) -> tuple[KeyColumn, ...]:
-    if not numbers:
-        return ()
-    rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid])
-    return tuple(KeyColumn(name=name, type=kind, collation=collation) for name, kind, collation in rows)
+def _key_columns(connection: Connection, oid: int, numbers: Sequence[int]) -> list[tuple[KeyColumn, bool]]:
+    """Columns by their numbers, each with whether it is generated."""
+    rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid]).fetchall() if numbers else []
+    return [(KeyColumn(name=row[0], type=row[2], collation=row[3]), row[1]) for row in rows]

@@ -21,6 +21,7 @@ from flip27_source.enumerators.postgres.server import (
     Slot,
     alter_failover,
     check_failover,
+    check_new_slot,
     check_slot,
     major_version,
     slot_of,
@@ -192,13 +193,10 @@ def _slot_faults(slot: Slot, keep: Keep, said: str) -> Iterator[Finding]:
             f"{slot.name} is temporary: it is dropped when the session that created it ends",
             "set slotName to another name: the slot is then created",
         )
-    if slot.two_phase:
-        yield warning(
-            "slot",
-            f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
-            "PREPARED",
-            "set slotName to another name: the slot is then created without two_phase",
-        )
+    try:
+        check_new_slot(slot, database=slot.database)
+    except Flip27Error as error:
+        yield failed("slot", error.what, error.remedy)
     if slot.active_pid is not None:
         yield warning(
             "slot",

@@ -107,13 +107,17 @@ def identity_faults(table: CatalogTable, name: str) -> Iterator[Finding]:
     """The faults of the columns that identify a row."""
     check = f"table {table.table}"
     identity = table.replica_identity
+    if table.refused is not None:
+        what, remedy = table.refused
+        yield failed(check, f"it {what}", remedy)
     if identity == "n" or (identity == "d" and not table.identity):
-        why = "REPLICA IDENTITY is NOTHING" if identity == "n" else "it has no primary key"
+        why = "its primary key is DEFERRABLE" if table.key else "it has no primary key"
+        why = "REPLICA IDENTITY is NOTHING" if identity == "n" else why
         remedy = f"ALTER TABLE {name} REPLICA IDENTITY FULL; or ALTER TABLE {name} ADD PRIMARY KEY (...);"
         yield warning(
             check,
             f"{why}: the server refuses every UPDATE and DELETE of it once a publication has it",
-            f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.key else remedy,
+            f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.key and identity == "n" else remedy,
         )
     if not table.key:
         yield warning(

@@ -29,6 +29,7 @@ _CONNECTION_LOST = (
 
 _NO_PRIVILEGE = "42501"
 _NO_OBJECT = "42704"
+_TOO_MUCH = "53400"
 
 _REPLICATION = (
     "ALTER ROLE {role} REPLICATION; (on a managed server, grant the role that it provides for this)"
@@ -38,13 +39,14 @@ _NO_PUBLICATION = (
     "this server does not send changes that were made while the publication was missing: create it, drop the "
     "slot, and start with a new stateLocation, whose snapshot has all rows"
 )
+_TEMPORARY_FILES = "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"
 _REMEDIES = {
     "57014": (
         "set statementTimeout to a longer time, or to 0 if the server's own statement_timeout allows it; a "
         "smaller snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
     ),
     "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
-    "53400": "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
+    _TOO_MUCH: "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 
@@ -221,4 +223,6 @@ def _remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | No
         return remedy.format(role=user or "<role>")
     if sqlstate == _NO_OBJECT:
         return _NO_PUBLICATION if "publication" in said.lower() else None
+    if sqlstate == _TOO_MUCH and "temp_file_limit" in said:
+        return _TEMPORARY_FILES
     return _REMEDIES.get(sqlstate or "")

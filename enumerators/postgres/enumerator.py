@@ -178,9 +178,9 @@ class PostgresEnumerator(
         if split.log is None:
             fits = budget.rows is None or split.rows is None or split.rows <= budget.rows
             return BoundedRange(read=split, rest=None) if fits else None
-        first = split.log.first
-        if self._assigner is None:
+        if self._assigner is None or self._state is None:
             return None
+        first = max(split.log.first, self._state.start)
         self._assigner.reads_up_to(first)
         if first != self._request.position:
             self._request = self._next_request()
@@ -189,7 +189,6 @@ class PostgresEnumerator(
             return None
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
-        assert self._state is not None
         self._state = replace(self._state, planned_to=window.end)
         window = replace(window, slot=self._state.slot, publication=self._state.publication)
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
@@ -298,16 +297,28 @@ class PostgresEnumerator(
             self._reads_from(result.slot.name)
             self._clock.seen(result.seen[-1].end, result.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", result.slot.kept_bytes)
-        if result.timeline is not None and self._state is not None:
-            self._state = replace(self._state, system=result.timeline.system, timeline=result.timeline.number)
-        published = result.published
-        if published is not None and self._state is not None and self._state.published != published:
-            self._state = replace(self._state, published=published)
+        self._take_server(self._assigner, result)
         self._publish()
         self._publish_waits(result)
         self._request = self._next_request()
         self._is_polling = not self._run.is_bounded
         self._poll_if_stopped()
+
+    def _take_server(self, assigner: Assigner, result: PollResult) -> None:
+        """Store what the server and its publication were at this poll."""
+        state = self._state
+        assert state is not None
+        if result.timeline is not None:
+            state = replace(state, system=result.timeline.system, timeline=result.timeline.number)
+        if result.upgraded_to is not None:
+            # The slot has sent everything before; the positions of the former server do not apply.
+            state = replace(state, start=max(state.start, result.upgraded_to))
+            assigner.reads_up_to(state.start)
+        if result.published is not None:
+            # If the query has created the publication again, its next start must not take that for a loss.
+            self._is_stored &= state.published is None or state.published.oid == result.published.oid
+            state = replace(state, published=result.published)
+        self._state = state
 
     def _poll_if_stopped(self) -> None:
         """Poll for another horizon in a run that ends: after a TRUNCATE, chunks are read again in it."""
@@ -339,6 +350,8 @@ class PostgresEnumerator(
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False
         for table in result.tables:
+            if table.key and table.replica_identity in "fn":
+                assigner.add_key(table.table.oid, tuple(column.name for column in table.key))
             if not self._run.reads_tables:
                 assigner.add_known(table.table)
             else:

@@ -26,18 +26,17 @@ from flip27_source.enumerators.postgres.own_slot import (
     slot_name_of,
 )
 from flip27_source.enumerators.postgres.publication import (
-    PublicationEntries,
+    PublicationMarks,
+    alterations,
     check_scope,
     ensure_publication,
-    find_publication,
-    publication_entries,
-    put_back,
-    table_losses,
+    publication_marks,
+    recreated,
 )
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
+from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
@@ -83,7 +82,8 @@ class PollResult:
         has_changes: whether the log has changes after the requested position; None if that is not known.
         slot: the slot of the query; None if no log is read.
         timeline: the server's timeline, which has everything that was read; None if no log is read.
-        published: see PostgresState; None if the publication was not checked.
+        published: see PostgresState; None without a publication.
+        upgraded_to: where the log begins if the server was upgraded since the last run; None if it was not.
         waits: the oldest open transaction for which chunks wait, and for how many seconds; None if they do
             not wait.
     """
@@ -96,7 +96,8 @@ class PollResult:
     position: int | None = None
     slot: server.Slot | None = None
     timeline: Timeline | None = None
-    published: PublicationEntries | None = None
+    published: PublicationMarks | None = None
+    upgraded_to: int | None = None
     waits: tuple[OpenTransaction, float] | None = None
 
 
@@ -137,6 +138,10 @@ class ServerPoller:
         self._peek_after = 0.0
         self._list_after = 0.0
         self._held_back = HeldBack()
+        self._published: PublicationMarks | None = None
+        self._checked_to: int | None = None
+        self._upgraded_to: int | None = None
+        self._listed: tuple[TableName, ...] = ()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -163,28 +168,30 @@ class ServerPoller:
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         known_state, setup = request.state, None
-        published: PublicationEntries | None = None
         tables: tuple[CatalogTable, ...] = ()
         if self._is_first_poll:
             tables = self._tables(connection)
             if known_state is None:
                 setup = self._set_up(connection, tables)
             else:
-                published = self._check(connection, known_state, tables)
+                self._check(connection, known_state, tables, request.known)
         elif known_state is not None and time.monotonic() >= self._list_after:
             tables = self._tables(connection)
-            if known_state.publication is not None:
-                published = self._publish_tables(connection, known_state, tables, request.known)
+            self._publish_tables(connection, known_state, tables, request.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
         known = {table.oid for table in request.known}
         new = [table for table in tables if self._run.reads_tables and table.table.oid not in known]
         seen = self._observed(connection, request, has_new=bool(new))
+        state = known_state or setup
+        if state is not None and seen[-1].end != self._checked_to:
+            # After the end of the log was observed: what is read up to there was published as before.
+            self._check_publication(connection, state, (*request.known, *self._listed))
+            self._checked_to = seen[-1].end
         cuts = self._cuts(connection, request, new)
         position, changes = request.position, None
         slot: server.Slot | None = None
         timeline: Timeline | None = None
-        state = known_state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
@@ -220,7 +227,8 @@ class ServerPoller:
             position=position,
             slot=slot,
             timeline=timeline,
-            published=published,
+            published=self._published,
+            upgraded_to=self._upgraded_to,
             waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
         )
 
@@ -229,6 +237,10 @@ class ServerPoller:
         tables = find_tables(connection, patterns)
         if self._run.reads_once:
             return tuple(table if table.key else replace(table, key=(CTID,)) for table in tables)
+        refused = next((table for table in tables if table.refused and self._run.reads_log), None)
+        if refused is not None and refused.refused is not None:
+            what, remedy = refused.refused
+            raise DiscoveryError(f"table {refused.table} {what}", remedy=remedy)
         return tuple(tables)
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
@@ -251,17 +263,19 @@ class ServerPoller:
             )
         slot = slot_name_of(self._options)
         publication = self._options[opts.PUBLICATION] or slot
-        check_scope(connection, publication, tables)
-        ensure_publication(connection, publication, [table.table for table in tables])
-        existing = server.slot_of(connection, slot)
+        check_scope(connection, publication, tables, is_first=True)
+        listed = self._listed = tuple(table.table for table in tables)
+        added = ensure_publication(connection, publication, listed)
+        self._published = publication_marks(connection, publication, listed)
+        existing = self._complete_slot(connection, slot)
         if existing is None:
             first = oldest_open(connection)
             if first is not None:
                 _log.info("creating slot %s waits for open transactions; the oldest is %s", slot, first.text)
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
-            server.check_slot(existing, database=connection.info.dbname, position=None)
-            start = existing.confirmed
+            server.check_new_slot(existing, database=connection.info.dbname)
+            start = self._advanced(connection, existing) if added else existing.confirmed
         start = self._start(connection, start)
         return PostgresState(
             system=system,
@@ -270,8 +284,37 @@ class ServerPoller:
             start=start,
             assigner=AssignerState(),
             query=self._query,
-            published=publication_entries(connection, publication),
+            published=self._published,
         )
+
+    def _advanced(self, connection: Connection, slot: server.Slot) -> int:
+        """Where the log of a slot begins that is older than the publication, or than tables in it.
+
+        Changes of before, which the log cannot have, are needed only without a snapshot.
+        """
+        if self._options[opts.SNAPSHOT] == "never" and self._options[opts.STARTING_LSN] != "latest":
+            return slot.confirmed
+        end = server.observe(connection, makes_horizon=False).end
+        server.advance_slot(connection, slot.name, end, timeout_s=self._options[opts.SLOT_TIMEOUT])
+        return max(slot.confirmed, end)
+
+    def _complete_slot(self, connection: Connection, name: str) -> server.Slot | None:
+        """The slot, if there is one; waits while the server still creates it.
+
+        An earlier start may have ended meanwhile: its session goes on, and the slot has no position yet.
+        """
+        is_first = True
+        while (slot := server.slot_of(connection, name)) is not None and slot.is_incomplete:
+            if is_first:
+                first = oldest_open(connection)
+                _log.info(
+                    "the server still creates slot %s%s",
+                    name,
+                    f", and waits for {first.text}" if first else "",
+                )
+            is_first = False
+            time.sleep(_SETTLE_POLL_S)
+        return slot
 
     def _check_failover(self, connection: Connection) -> None:
         if self._run.reads_log and self._options[opts.SLOT_FAILOVER]:
@@ -301,18 +344,26 @@ class ServerPoller:
         return lsn
 
     def _check(
-        self, connection: Connection, state: PostgresState, tables: Sequence[CatalogTable]
-    ) -> PublicationEntries | None:
-        """Check that the server still has what the state depends on; return the publication's tables."""
+        self,
+        connection: Connection,
+        state: PostgresState,
+        tables: Sequence[CatalogTable],
+        known: Sequence[TableName],
+    ) -> None:
+        """Check that the server still has what the state depends on, and add missing tables."""
         system = server.check_server(connection, reads_log=state.slot is not None)
         self._check_failover(connection)
         if state.slot is None or state.publication is None:
-            return None
+            return
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
-        self._slot(connection, state, system=system)
-        known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
-        check_scope(connection, state.publication, tables)
-        return self._publish_tables(connection, state, tables, known)
+        slot = self._slot(connection, state, system=system)
+        if system == state.system:
+            self._published = state.published
+        elif is_upgraded(connection, known, state.assigner.settled.xid if state.assigner.settled else 0):
+            _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
+            self._upgraded_to = slot.confirmed
+        check_scope(connection, state.publication, tables, is_first=False)
+        self._publish_tables(connection, state, tables, known)
 
     def _slot(
         self, connection: Connection, state: PostgresState, *, system: str | None = None
@@ -336,19 +387,35 @@ class ServerPoller:
         state: PostgresState,
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
-    ) -> PublicationEntries | None:
+    ) -> None:
         """Add missing tables to the publication, and report changes that the log does not have."""
-        publication = state.publication
-        assert publication is not None
-        published = find_publication(connection, publication)
-        listed = [table.table for table in tables]
-        # If the whole publication was missing, reading the log shows that.
-        if published is not None:
-            moved = put_back(state.published, published.entries)
-            for loss in table_losses(known, listed, published.tables, moved, publication=publication):
+        self._listed = tuple(table.table for table in tables)
+        if state.publication is None:
+            return
+        for loss in recreated(known, self._listed):
+            self._report_data_loss(loss, remedy=START_AGAIN)
+        self._check_publication(connection, state, known)
+        added = ensure_publication(connection, state.publication, self._listed)
+        if added and self._published is not None:
+            unknown = {str(table.oid) for table in added}
+            left = {name: mark for name, mark in self._published.marks.items() if name not in unknown}
+            self._published = replace(self._published, marks=left)
+
+    def _check_publication(
+        self, connection: Connection, state: PostgresState, tables: Sequence[TableName]
+    ) -> None:
+        """Report changes that the log may lack because the publication was altered since the last check.
+
+        If the whole publication is missing, reading the log shows that.
+        """
+        if state.publication is None:
+            return
+        now = publication_marks(connection, state.publication, tables)
+        if now is not None:
+            before = self._published or PublicationMarks(oid=now.oid)
+            for loss in alterations(before, now, tables, publication=state.publication):
                 self._report_data_loss(loss, remedy=START_AGAIN)
-        ensure_publication(connection, publication, listed)
-        return publication_entries(connection, publication)
+        self._published = now
 
     def _waits(
         self, connection: Connection, seen: Observation, horizon: Horizon | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.catalog import CatalogTable
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
 _PUBLICATION = """
-SELECT oid::bigint, pubviaroot, pubowner::regrole::text, pg_has_role(pubowner, 'USAGE'),
+SELECT pubviaroot, pubowner::regrole::text, pg_has_role(pubowner, 'USAGE'),
        array_remove(ARRAY[
            CASE WHEN NOT pubinsert THEN 'insert' END, CASE WHEN NOT pubupdate THEN 'update' END,
            CASE WHEN NOT pubdelete THEN 'delete' END, CASE WHEN NOT pubtruncate THEN 'truncate' END], NULL)
@@ -35,25 +35,72 @@ SELECT t.schemaname, t.tablename, to_jsonb(t) ->> 'rowfilter' IS NOT NULL,
         JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relname = t.tablename AND n.nspname = t.schemaname
           AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true))
+          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true)),
+       current_setting('server_version_num')::int >= 180000 AND EXISTS (SELECT
+        FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relname = t.tablename AND n.nspname = t.schemaname AND a.attgenerated <> ''
+          AND to_jsonb(t) -> 'attnames' ? a.attname::text)
 FROM pg_publication_tables t WHERE t.pubname = %s
 """
-_ENTRIES = """
-SELECT prrelid::bigint, oid::bigint FROM pg_publication_rel WHERE prpubid = %s::bigint::oid ORDER BY prrelid
+_NOT_PUBLISHED = "none"
+_TRUNCATED = "truncated"
+
+# ALTER PUBLICATION ... SET writes the publication's row again, and adding a table or a schema writes an entry
+# with another oid. SET SCHEMA writes the dependency of the table on its schema again.
+# The server refuses SET UNLOGGED only for tables with an entry of their own. It gives a table another TOAST
+# table, which TRUNCATE and VACUUM FULL do not. A table without one gets another file; after TRUNCATE, which
+# numbers an index right after the table, this is no loss. An ALTER TABLE that writes the rows again for other
+# columns is no loss either: the columns are in the name of the mark.
+_MARKS = f"""
+WITH p AS (SELECT oid, xmin, puballtables FROM pg_publication WHERE pubname = %(name)s),
+t AS (SELECT oid, relnamespace, relkind FROM pg_class WHERE oid = ANY(%(tables)s::bigint[]::oid[])),
+m(name, mark) AS (
+    SELECT 'publication', p.xmin::text FROM p
+    UNION ALL
+    SELECT t.oid::text, coalesce(
+        (SELECT 'entry ' || r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = t.oid),
+        CASE WHEN p.puballtables THEN 'all' END,
+        {{schema}},
+        '{_NOT_PUBLISHED}')
+    FROM p, t
+    UNION ALL
+    SELECT concat_ws(' ', t.oid, 'storage', c.oid, (
+            SELECT left(md5(string_agg(concat_ws(' ', attnum, atttypid, atttypmod), ',' ORDER BY attnum)), 8)
+            FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)),
+        CASE WHEN c.reltoastrelid <> 0 THEN concat_ws(' ', 'toast', c.reltoastrelid)
+             ELSE concat_ws(' ', 'file', c.relfilenode, (
+                SELECT '{_TRUNCATED}' FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+                WHERE i.indrelid = c.oid AND x.relfilenode::bigint = c.relfilenode::bigint + 1)) END
+    FROM p, t, LATERAL (
+        SELECT t.oid WHERE t.relkind = 'r'
+        UNION ALL
+        SELECT relid FROM pg_partition_tree(t.oid) WHERE t.relkind = 'p' AND isleaf) l(oid)
+    JOIN pg_class c USING (oid)
+    WHERE NOT EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid))
+SELECT p.oid::bigint, (SELECT jsonb_object_agg(name, mark) FROM m) FROM p
 """
+_SCHEMA_MARK = """(
+    SELECT concat_ws(' ', 'schema', s.oid, d.xmin)
+    FROM pg_publication_namespace s JOIN pg_depend d ON d.refobjid = s.pnnspid
+    WHERE s.pnpubid = p.oid AND s.pnnspid = t.relnamespace AND d.refclassid = 'pg_namespace'::regclass
+      AND d.classid = 'pg_class'::regclass AND d.objid = t.oid AND d.objsubid = 0)"""
+_SCHEMAS_VERSION = 15_00_00
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublicationEntries:
-    """The tables of a publication, by numbers that change when the publication or an entry is recreated.
+class PublicationMarks:
+    """What a publication was: an alteration changes the marks, even if another one takes it back.
 
     Attributes:
-        entries: the oids of its tables, each with the oid of the table's entry. Publications of whole
-            schemas, and of all tables, have no entries.
+        entries: only in a state of an older release: the oids of tables, each with the oid of its entry.
+        marks: of the publication itself, of the query's tables by their oids, and of the storage of those
+            without an entry of their own. A mark that is not known yet cannot have changed.
     """
 
     oid: int
-    entries: tuple[tuple[int, int], ...]
+    entries: tuple[tuple[int, int], ...] = ()
+    marks: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +113,10 @@ class Publication:
         is_owned: whether the connection's role is the owner, or a member of it.
         unpublished: kinds of changes that it does not publish.
         filtered, cut: the tables of which it lacks rows, or columns.
+        generated: the tables of which it has generated columns, which the snapshot leaves out.
     """
 
     name: str
-    entries: PublicationEntries
     tables: frozenset[tuple[str, str]]
     is_via_root: bool
     owner: str
@@ -77,6 +124,7 @@ class Publication:
     unpublished: tuple[str, ...]
     filtered: frozenset[tuple[str, str]]
     cut: frozenset[tuple[str, str]]
+    generated: frozenset[tuple[str, str]]
 
     def lacks(self, tables: Sequence[TableName]) -> list[TableName]:
         """Those of the tables that it does not have."""
@@ -100,23 +148,29 @@ def find_publication(connection: Connection, name: str) -> Publication | None:
     row = connection.execute(_PUBLICATION, [name]).fetchone()
     if row is None:
         return None
-    oid, is_via_root, owner, is_owned, unpublished = row
+    is_via_root, owner, is_owned, unpublished = row
     tables = connection.execute(_TABLES, [name]).fetchall()
     return Publication(
         name=name,
-        entries=PublicationEntries(oid=oid, entries=tuple(connection.execute(_ENTRIES, [oid]).fetchall())),
-        tables=frozenset((schema, table) for schema, table, _, _ in tables),
+        tables=frozenset((row[0], row[1]) for row in tables),
         is_via_root=is_via_root,
         owner=owner,
         is_owned=is_owned,
         unpublished=tuple(unpublished),
-        filtered=frozenset((schema, table) for schema, table, is_filtered, _ in tables if is_filtered),
-        cut=frozenset((schema, table) for schema, table, _, is_cut in tables if is_cut),
+        filtered=frozenset((row[0], row[1]) for row in tables if row[2]),
+        cut=frozenset((row[0], row[1]) for row in tables if row[3]),
+        generated=frozenset((row[0], row[1]) for row in tables if row[4]),
     )
 
 
-def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> Iterator[ScopeFault]:
-    """What an existing publication leaves out of the log of these tables."""
+def scope_faults(
+    publication: Publication, tables: Sequence[CatalogTable], *, is_first: bool = True
+) -> Iterator[ScopeFault]:
+    """What an existing publication leaves out of the log of these tables, or adds to it.
+
+    Args:
+        is_first: whether the query has no state yet.
+    """
     name = quoted(publication.name)
     partitioned = [str(table.table) for table in tables if table.is_partitioned]
     if partitioned and not publication.is_via_root:
@@ -126,6 +180,15 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
             is_fatal=True,
         )
+    names = [table.table for table in tables]
+    made = [str(table) for table in names if (table.schema, table.name) in publication.generated]
+    if made:
+        yield ScopeFault(
+            what=f"has generated columns of {', '.join(made)}, which the rows of the snapshot do not have",
+            remedy=f"ALTER PUBLICATION {name} SET (publish_generated_columns = none); and leave them out of "
+            "its column lists",
+            is_fatal=is_first,
+        )
     if publication.unpublished:
         kinds = ", ".join(publication.unpublished)
         yield ScopeFault(
@@ -133,7 +196,7 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
         )
     for part, cut in (("rows", publication.filtered), ("columns", publication.cut)):
-        for table in (table.table for table in tables):
+        for table in names:
             if (table.schema, table.name) in cut:
                 sql = quoted(table.schema, table.name)
                 yield ScopeFault(
@@ -143,10 +206,10 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
                 )
 
 
-def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable]) -> None:
+def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable], *, is_first: bool) -> None:
     """Warn of what the publication leaves out; a publication that does not exist leaves out nothing."""
     publication = find_publication(connection, name)
-    for fault in () if publication is None else scope_faults(publication, tables):
+    for fault in () if publication is None else scope_faults(publication, tables, is_first=is_first):
         if fault.is_fatal:
             raise DiscoveryError(f"publication {name} {fault.what}", remedy=fault.remedy)
         _log.warning("publication %s %s", name, fault.what)
@@ -158,22 +221,29 @@ def publication_sql(name: str, tables: Sequence[TableName]) -> str:
     return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {_listed(tables)} WITH ({options})"
 
 
-def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
-    publication = find_publication(connection, name)
-    return None if publication is None else publication.entries
+def publication_marks(
+    connection: Connection, name: str, tables: Iterable[TableName]
+) -> PublicationMarks | None:
+    """The marks of the publication and of these tables; None if it does not exist."""
+    has_schemas = connection.info.server_version >= _SCHEMAS_VERSION
+    row = connection.execute(
+        _MARKS.format(schema=_SCHEMA_MARK if has_schemas else "NULL"),
+        {"name": name, "tables": list({table.oid for table in tables})},
+    ).fetchone()
+    return None if row is None else PublicationMarks(oid=row[0], marks=row[1])
 
 
-def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
-    """Create the publication, or add the tables that it lacks."""
+def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> list[TableName]:
+    """Create the publication, or add the tables that it lacks, and return those that it did not have."""
     import psycopg
 
     publication = find_publication(connection, name)
+    lacking = list(tables) if publication is None else publication.lacks(tables)
     if publication is None:
         sql, refused = publication_sql(name, tables), f"the role may not create the publication {name}"
     else:
-        lacking = publication.lacks(tables)
         if not lacking:
-            return
+            return []
         sql = f"ALTER PUBLICATION {quoted(name)} ADD TABLE {_listed(lacking)}"
         refused = f"the role may not add {_listed(lacking)} to the publication {name}"
     try:
@@ -183,6 +253,7 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
             f"{refused}: {error.diag.message_primary}", remedy=f"have the owner of the tables run: {sql};"
         ) from None
     _log.info("publication of the postgres source: %s", sql)
+    return lacking
 
 
 @contextmanager
@@ -206,49 +277,62 @@ def publication_gaps(connection: Connection) -> Iterator[list[str]]:
         connection.remove_notice_handler(notice)
 
 
-def put_back(before: PublicationEntries | None, now: PublicationEntries | None) -> frozenset[int]:
-    """The tables that were removed from the publication and added again."""
-    if before is None or now is None or before.oid != now.oid:
-        return frozenset()  # another publication: reading the log shows what it lacks
-    known = dict(before.entries)
-    return frozenset(oid for oid, entry in now.entries if known.get(oid, entry) != entry)
-
-
-def table_losses(
-    known: Sequence[TableName],
-    listed: Sequence[TableName],
-    published: Collection[tuple[str, str]],
-    moved: Collection[int] = (),
-    *,
-    publication: str,
+def alterations(
+    before: PublicationMarks, now: PublicationMarks, tables: Iterable[TableName], *, publication: str
 ) -> Iterator[str]:
-    """The changes that the log does not have, as the server's tables show.
+    """What was done to the publication since ``before``, if the log may lack changes because of it."""
+    if before.oid != now.oid:
+        yield (
+            f"publication {publication} was dropped and created again; the log may lack changes, because the "
+            "publication may have left out tables, rows or columns"
+        )
+        return
+    known = before.marks or {str(oid): f"entry {entry}" for oid, entry in before.entries}
+    names = {str(table.oid): table for table in tables}
+    reported: set[TableName | None] = set()
+    for name, mark in now.marks.items():
+        number, _, storage = name.partition(" ")
+        last = known.get(name, "" if mark == _NOT_PUBLISHED else mark)
+        table = names.get(number)
+        if last == mark or table in reported:
+            continue
+        if table is None:
+            loss = (
+                f"publication {publication} was altered; the log may lack earlier changes, because the "
+                "publication may have left out kinds of changes or named partitions instead of their tables"
+            )
+        elif storage:
+            if mark.split()[:2] == last.split()[:2] or mark.endswith(_TRUNCATED):
+                continue
+            loss = (
+                f"table {table} was written again (SET UNLOGGED and SET LOGGED, VACUUM FULL, CLUSTER or an "
+                "ALTER TABLE); the log lacks changes from while it was unlogged. A publication FOR TABLE "
+                "makes the server refuse SET UNLOGGED, except for partitions"
+            )
+        elif mark == _NOT_PUBLISHED:
+            loss = (
+                f"table {table} was removed from publication {publication}; the log does not have its "
+                "changes since then"
+            )
+        else:
+            loss = (
+                f"table {table} was removed from publication {publication} and added again, or its schema, "
+                "or its column list or row filter there was changed; the log may lack earlier changes"
+            )
+        reported.add(table)
+        yield loss
 
-    Args:
-        known: the tables that were read before.
-        published: schema and name of the tables in the publication.
-        moved: the oids of the tables that were removed from the publication and added again.
-    """
-    known_oids = {table.oid for table in known}
-    known_names = {(table.schema, table.name): table.oid for table in known}
+
+def recreated(known: Sequence[TableName], listed: Sequence[TableName]) -> Iterator[str]:
+    """The tables that now have the name of another one that was read before."""
+    oids = {table.oid for table in known}
+    names = {(table.schema, table.name): table.oid for table in known}
     for table in listed:
-        name = (table.schema, table.name)
-        if table.oid in known_oids:
-            if name not in published:
-                yield (
-                    f"table {table} was removed from publication {publication}; the log does not have its "
-                    "changes since then"
-                )
-            elif table.oid in moved:
-                yield (
-                    f"table {table} was removed from publication {publication} and added again, or its "
-                    "column list or row filter there was changed; the log may lack earlier changes"
-                )
-        elif name in known_names:
+        former = names.get((table.schema, table.name))
+        if table.oid not in oids and former is not None:
             yield (
                 f"table {table} was dropped and recreated, or another table has its name now (oid "
-                f"{known_names[name]} before, {table.oid} now); the log has no deletes for the rows of the "
-                "former table"
+                f"{former} before, {table.oid} now); the log has no deletes for the rows of the former table"
             )
 
 

@@ -29,7 +29,8 @@ class Slot:
     """A logical replication slot.
 
     Attributes:
-        confirmed: transactions that commit before this position are no longer sent.
+        confirmed: transactions that commit before this position are no longer sent; 0 while the server still
+            creates the slot, and for physical slots.
         active_pid: the backend that reads it now; None if none does.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
@@ -47,6 +48,11 @@ class Slot:
     is_temporary: bool
     is_failover: bool
     asked_at: dt.datetime
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the server still creates it."""
+        return self.plugin == "pgoutput" and not self.confirmed
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> str:
@@ -193,6 +199,17 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
             f"{lsn_text(position)}: another query or tool has moved the slot, or the query was restored to "
             "an earlier state",
             remedy=f"give each query its own slotName; then {START_AGAIN}",
+        )
+
+
+def check_new_slot(slot: Slot, *, database: str) -> None:
+    """Check that a query without a state can read an existing slot."""
+    check_slot(slot, database=database, position=None)
+    if slot.two_phase:
+        raise DiscoveryError(
+            f"slot {slot.name} has two_phase on: it passes a prepared transaction before COMMIT PREPARED, "
+            "when this source reads it",
+            remedy="set slotName to another name: the slot is then created without two_phase",
         )
 
 

@@ -20,7 +20,7 @@ class KeyColumn:
     """A column by which a table is cut into chunks.
 
     Attributes:
-        type: the type as SQL names it, for casts from text: ``integer``, ``character varying(20)``.
+        type: the type as SQL names it, without a length, for casts from text: ``character varying``.
         collation: the collation as SQL names it, if the column has one.
     """
 
@@ -81,6 +81,14 @@ class TableRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableKeys:
+    """The keys that a table has had, as names of columns, the newest first."""
+
+    oid: int
+    keys: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:
     """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all later ones.
 
@@ -93,6 +101,7 @@ class LogWindow:
         also_by_name: whether the events of other tables are delivered if the option ``tables`` has the name
             in the log: without a snapshot, a new table's events are in the log before its oid is known. None
             instead of false, which ``flip27 state splits`` would show.
+        keys: those of tables whose log does not have them (REPLICA IDENTITY FULL or NOTHING), if any.
     """
 
     first: int
@@ -102,6 +111,7 @@ class LogWindow:
     slot: str | None = None
     publication: str | None = None
     also_by_name: bool | None = None
+    keys: tuple[TableKeys, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, TableProgress, chunk_split
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
-from flip27_source.enumerators.postgres.publication import PublicationEntries
+from flip27_source.enumerators.postgres.publication import PublicationMarks
 from flip27_source.enumerators.postgres.split import PostgresSplit
 
 _SEES_NOTHING = str(TransactionSnapshot(xmin=1, xmax=1))
@@ -29,7 +29,7 @@ class PostgresState:
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
-        published: the entries of the publication when it was last checked.
+        published: the marks of the publication when it was last checked.
         query: an id of this query, created at its first start.
         timeline: the number of the server's timeline, which grows when a standby is promoted; 0 in a state of
             an older release.
@@ -47,7 +47,7 @@ class PostgresState:
     exported: str | None = None
     query: str = ""
     planned_to: int = 0
-    published: PublicationEntries | None = None
+    published: PublicationMarks | None = None
     timeline: int = 0
 
 

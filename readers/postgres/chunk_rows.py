@@ -6,6 +6,7 @@ PostgreSQL's CSV becomes Arrow columns of texts. NULL is an unquoted empty field
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
+from flip27_source.enumerators.postgres.catalog import (
+    CatalogColumn,
+    columns_of,
+    own_rows,
+    present_columns,
+    table_of,
+)
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
-from flip27_source.enumerators.postgres.chunks import key_range, where
-from flip27_source.enumerators.postgres.connection import Connection, row_of
+from flip27_source.enumerators.postgres.chunks import CTID, key_range, where
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.server import reach_id
-from flip27_source.enumerators.postgres.split import TableChunk, TableName
+from flip27_source.enumerators.postgres.split import KeyColumn, TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.readers.postgres.copied_rows import copied_rows
@@ -26,6 +33,8 @@ from flip27_source.readers.postgres.copied_rows import copied_rows
 MOST_ROWS = 1 << 17
 """The maximum number of rows in a block: a row with one digit can become five hundred bytes of JSON."""
 
+_SAME_ORDER = {"smallint": "integer", "bigint": "integer", "character varying": "text"}
+_SAME_ORDER |= {"character": "bpchar", '"bit"': "bit"}
 _POLL_S = 0.01
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -80,8 +89,31 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
                     "the query again",
                 )
             time.sleep(_POLL_S)
+    _check_key(connection, table, chunk.key)
     columns = tuple(columns_of(connection, table.oid))
     return OpenChunk(chunk=chunk, snapshot=snapshot, table=table, columns=columns)
+
+
+def _check_key(connection: Connection, table: TableName, key: Sequence[KeyColumn]) -> None:
+    """Refuse a key whose values may have another order than those by which the table was cut into chunks."""
+    if key == (CTID,):
+        return
+    present = present_columns(connection, table.oid, [column.name for column in key])
+    for column in key:
+        now = present.get(column.name)
+        order, before = "missing" if now is None else _order(now), _order(column)
+        if order != before:
+            raise SplitReadError(
+                f"the column {column.name} of table {table} was {before} when the table was cut into chunks, "
+                f"and is {order} now",
+                remedy=START_AGAIN,
+            )
+
+
+def _order(column: KeyColumn) -> str:
+    """What gives the values of a column their order; a state of an older release has lengths of types."""
+    kind = re.sub(r"\(.*?\)", "", column.type)
+    return _SAME_ORDER.get(kind, kind) + (f" COLLATE {column.collation}" if column.collation else "")
 
 
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:

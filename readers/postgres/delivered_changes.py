@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.chunk_transactions import widened
+from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, TableRules
+from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
@@ -156,9 +158,24 @@ def are_delivered(changes: DeliveredChanges, rules: TableRules, key: Sequence[in
     delivered: Bools = nowhere | (is_truncate & ~everywhere)
     open_rows = np.flatnonzero(~nowhere & ~everywhere & ~is_truncate)
     if len(open_rows):
+        _check_key(changes, rules, key, open_rows)
         ranges = rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
         delivered[open_rows] = ~np.stack(seen)[ranges, open_rows]
     return delivered
+
+
+def _check_key(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], open_rows: Int64s) -> None:
+    """Refuse changes of rows whose chunk is not known: the log names old rows by another key."""
+    relation, columns = changes.relation, [column.name for column in rules.key]
+    listed = [column.name for column in relation.columns if column.is_key]
+    is_other = relation.replica_identity not in "fn" and set(listed) != set(columns)
+    has_old = np.isin(changes.op[open_rows], (UPDATE, DELETE)).any()
+    if len(key) < len(columns) or (is_other and has_old):
+        raise SplitReadError(
+            f"the log identifies the rows of table {relation} by {', '.join(listed)}, and the chunks of its "
+            f"snapshot are cut by {', '.join(columns)}: the key was altered before the snapshot was complete",
+            remedy=START_AGAIN,
+        )
 
 
 def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:

@@ -49,7 +49,7 @@ class WindowDelivery:
         self._near = near
         self._side = side
         self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
-        self._keys: dict[int, tuple[str, ...]] = {}
+        self._keys = {table.oid: table.keys for table in window.keys or ()}
         patterns = options[opts.TABLES]
         self._patterns = patterns or ()
 
@@ -101,10 +101,13 @@ class WindowDelivery:
         if relation.oid in self._rules:
             return tuple(column.name for column in self._rules[relation.oid].key)
         if relation.replica_identity in "fn":
-            if relation.oid not in self._keys:
+            if (
+                relation.oid not in self._keys
+            ):  # planned by an older version, or only the log had this identity
                 table = find_table(self._side(), relation.oid)
-                self._keys[relation.oid] = () if table is None else tuple(column.name for column in table.key)
-            return self._keys[relation.oid]
+                self._keys[relation.oid] = (tuple(column.name for column in table.key) if table else (),)
+            names = {column.name for column in relation.columns}
+            return next((key for key in self._keys[relation.oid] if names.issuperset(key)), ())
         return tuple(column.name for column in relation.columns if column.is_key)
 
 

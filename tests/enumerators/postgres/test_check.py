@@ -216,7 +216,7 @@ def test_each_problem_of_a_temporary_two_phase_slot_in_use_gets_a_finding(shop: 
         "SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true, true)", [f"{shop.name}_fleeting"]
     )
     findings = of(check(shop, slotName=f"{shop.name}_fleeting"), "slot")
-    assert [finding.status for finding in findings] == [Status.FAILED, Status.WARNING, Status.WARNING]
+    assert [finding.status for finding in findings] == [Status.FAILED, Status.FAILED, Status.WARNING]
     assert "is temporary" in findings[0].found
     assert "two_phase" in findings[1].found
     assert f"by the backend {session.info.backend_pid}" in findings[2].found

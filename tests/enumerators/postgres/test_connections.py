@@ -7,6 +7,7 @@ import socket
 from contextlib import closing
 
 import psycopg
+import pytest
 
 from flip27_source.enumerators.postgres.connection import connect, failed
 from flip27_source.source import Source
@@ -38,6 +39,16 @@ def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
     assert "continues at its next start" in str(lost)
     refused = failed(OPTIONS, "reading log", psycopg.errors.TooManyConnections("too many"))
     assert "max_connections" in str(refused)
+
+
+def test_a_statement_that_needs_larger_temporary_files_does_not_advise_on_slots(
+    postgres: PostgresServer,
+) -> None:
+    settings = "-c work_mem=64kB -c temp_file_limit=0"
+    with postgres.connect(options=settings) as connection, pytest.raises(psycopg.Error) as found:
+        connection.execute("SELECT n FROM generate_series(1, 100000) n ORDER BY -n")
+    remedy = failed(OPTIONS, "reading a chunk", found.value).remedy
+    assert remedy == "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"
 
 
 def test_the_remedy_for_a_role_that_may_not_use_slots_is_complete() -> None:

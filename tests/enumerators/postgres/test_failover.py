@@ -224,3 +224,17 @@ def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(server: Postgr
 def failover_slots(shop: FaultyShop) -> dict[str, bool]:
     slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"
     return {name: bool(is_failover) for name, is_failover in shop.rows(slots)}
+
+
+def test_a_query_continues_after_pg_upgrade() -> None:
+    with postgres_server(18) as server, faulty_shop(server) as shop:
+        engine = shop.read()
+        shop.execute("INSERT INTO orders VALUES (11, 'x')")
+        caught_up(engine)
+        caught_up(engine)  # advances the slot
+        server.upgrade()
+        shop.reconnect()
+        for number in (12, 13):
+            shop.execute(f"INSERT INTO orders VALUES ({number}, 'y')")
+            caught_up(engine)
+        assert shop.changes(engine) == [("c", 11, "x"), ("c", 12, "y"), ("c", 13, "y")]

@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
+from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations
+from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
+from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
-from tests.enumerators.postgres.faults import CREATE, OTHER, Change, FaultyShop, caught_up, planned, running
+from tests.enumerators.postgres.faults import (
+    CREATE,
+    OTHER,
+    Change,
+    FaultyShop,
+    caught_up,
+    has_read,
+    planned,
+    running,
+)
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
 
@@ -29,6 +42,25 @@ def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reporte
         engine.process_all_available()
     with pytest.raises(DataLossError, match=lost):
         caught_up(engine)
+
+
+def test_a_start_waits_for_a_slot_that_the_server_still_creates(
+    shop: FaultyShop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    writer, killed = shop.session(), shop.session()
+    writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
+    sql = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+    created = Running(lambda: killed.execute(sql, [shop.slot]))
+    shop.wait_for("Lock transactionid", killed)
+    started = Running(lambda: caught_up(shop.engine()))
+    until(lambda: "still creates slot" in caplog.text, lambda: caplog.text)
+    writer.execute("COMMIT")
+    created.result()
+    engine = started.result()
+    shop.execute(ROW_12)
+    assert len(engine.rows) == 11
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
 
 
 def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
@@ -56,6 +88,29 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
     (task,) = planned(engine).partitions()
     attempts = [Running(lambda number=number: len(list(engine.attempt(task, number)))) for number in (0, 1)]
     assert [attempt.result() for attempt in attempts] == [3000, 3000]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [({}, 11), ({"snapshot": "never", "startingLsn": "latest"}, 0)],
+    ids=["initial", "never"],
+)
+def test_a_slot_that_is_older_than_the_publication_is_advanced_at_the_first_start(
+    shop: FaultyShop, options: dict[str, str], rows: int
+) -> None:
+    shop.make_slot("older")
+    shop.execute(ROW_11)
+    engine = caught_up(shop.engine(slotName="older", **options))
+    shop.execute(ROW_12)
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+    assert len(engine.rows) == rows + 1
+
+
+def test_a_slot_that_sends_prepared_transactions_early_is_refused(shop: FaultyShop) -> None:
+    shop.one("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)::text")
+    shop.execute("BEGIN", ROW_11, "PREPARE TRANSACTION 'p'")
+    with pytest.raises(DiscoveryError, match="slot two has two_phase on"):
+        caught_up(shop.engine(slotName="two", snapshot="never"))
 
 
 # Two queries.
@@ -101,11 +156,16 @@ def test_a_query_without_a_state_location_does_not_share_its_slot_either(shop: F
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Statements that keep a query from the insert of row 11, its error, and the changes that are left."""
+    """Statements that keep a query from the insert of row 11, its error, and the changes that are left.
+
+    Attributes:
+        before: statements before the query starts.
+    """
 
     statements: tuple[str, ...]
     said: str
     left: tuple[Change, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change in ("DROP", "ADD"))
@@ -127,13 +187,76 @@ LOSSES = {
         said=r"public\.orders was removed from publication .* and added again",
         left=(("c", 12, "y"),),
     ),
+    "the publication published only inserts for a while": Loss(
+        statements=(
+            "ALTER PUBLICATION {slot} SET (publish = 'delete')",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET (publish = 'insert, update, delete, truncate')",
+            ROW_12,
+        ),
+        said="publication {slot} was altered",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication was recreated without the table, which was added later": Loss(
+        statements=("DROP PUBLICATION {slot}", "CREATE PUBLICATION {slot}", ROW_11, ADDED, ROW_12),
+        said="publication {slot} was dropped and created again",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication had a row filter for a while": Loss(
+        statements=(
+            "ALTER PUBLICATION {slot} SET TABLE orders WHERE (id > 11)",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET TABLE orders",
+            ROW_12,
+        ),
+        said=r"or its column list or row filter there was changed",
+        left=(("c", 12, "y"),),
+    ),
+    "the schema of the table was removed from the publication and added again": Loss(
+        before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public",),
+        statements=(
+            "ALTER PUBLICATION {slot} DROP TABLES IN SCHEMA public",
+            ROW_11,
+            "ALTER PUBLICATION {slot} ADD TABLES IN SCHEMA public",
+            ROW_12,
+        ),
+        said=r"public\.orders was removed from publication .* and added again",
+        left=(("c", 12, "y"),),
+    ),
+    "the table was moved to a schema that is not published, and back": Loss(
+        before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public", "CREATE SCHEMA away"),
+        statements=(
+            "ALTER TABLE orders SET SCHEMA away",
+            "INSERT INTO away.orders VALUES (11, 'x')",
+            "ALTER TABLE away.orders SET SCHEMA public",
+            ROW_12,
+        ),
+        said=r"public\.orders was removed from publication .* or its schema",
+        left=(("c", 12, "y"),),
+    ),
+    "the table was unlogged for a while": Loss(
+        before=("CREATE PUBLICATION {slot} FOR ALL TABLES",),
+        statements=("ALTER TABLE orders SET UNLOGGED", ROW_11, "ALTER TABLE orders SET LOGGED", ROW_12),
+        said=r"table public\.orders .* SET UNLOGGED",
+        left=(("c", 12, "y"),),
+    ),
 }
+
+
+def read_before(shop: FaultyShop, loss: Loss, **options: str) -> MicroBatchEngine:
+    """Return a query that has read its snapshot before the changes were lost."""
+    before, statements = (
+        [text.format(slot=shop.slot) for text in texts] for texts in (loss.before, loss.statements)
+    )
+    shop.execute(*before)
+    engine = shop.read(**options)
+    shop.execute(*statements)
+    return engine
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss) -> None:
-    engine = shop.read()
-    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    engine = read_before(shop, loss)
     for _ in range(2):
         with pytest.raises(DataLossError, match=loss.said.format(slot=shop.slot)):
             caught_up(engine)
@@ -144,13 +267,67 @@ def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss)
 def test_if_losses_are_reported_the_query_continues_with_the_changes_that_are_left(
     shop: FaultyShop, loss: Loss
 ) -> None:
-    engine = shop.read(onDataLoss="report")
-    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    engine = read_before(shop, loss, onDataLoss="report")
     caught_up(engine)
     shop.execute("INSERT INTO orders VALUES (13, 'z')")
     caught_up(engine)
     assert shop.changes(engine) == [*loss.left, ("c", 13, "z")]
     assert engine.holder.report()["dataLosses"] == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "statement"), [("", "REINDEX TABLE part"), (", t text", "VACUUM FULL part")]
+)
+def test_other_new_storage_of_a_published_table_is_no_loss(
+    shop: FaultyShop, columns: str, statement: str
+) -> None:
+    shop.execute(
+        f"CREATE TABLE parts (id int PRIMARY KEY, name int{columns}) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT",
+    )
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute("INSERT INTO parts VALUES (1)", "TRUNCATE parts")
+    caught_up(engine)
+    shop.execute(statement, "ALTER TABLE parts ALTER name TYPE smallint", "INSERT INTO parts VALUES (2)")
+    caught_up(engine)
+    assert shop.ops(engine) == [("c", 1, None), ("t", None, None), ("c", 2, None)]
+
+
+def test_a_partition_that_was_unlogged_for_a_while_is_data_loss(shop: FaultyShop) -> None:
+    shop.execute(
+        "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT",
+    )  # fmt: skip
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute(
+        "ALTER TABLE part SET UNLOGGED", "INSERT INTO parts VALUES (1)", "ALTER TABLE part SET LOGGED"
+    )
+    with pytest.raises(DataLossError, match=r"table public\.parts .* SET UNLOGGED"):
+        caught_up(engine)
+
+
+def test_a_running_query_reads_nothing_after_its_publication_was_altered(shop: FaultyShop) -> None:
+    engine = running(shop.read())
+    shop.execute(
+        f"ALTER PUBLICATION {shop.slot} SET (publish = 'delete')", ROW_11,
+        f"ALTER PUBLICATION {shop.slot} SET (publish = 'insert, delete')", ROW_12,
+    )  # fmt: skip
+    with pytest.raises(DataLossError, match="was altered"):
+        has_read(engine, 11)
+    assert len(engine.rows) == 10
+
+
+@pytest.mark.parametrize(
+    ("entry", "losses"),
+    [("entry 16500", []), ("entry 16501", ["added again"]), ("none", ["changes since then"])],
+)
+def test_the_state_of_an_older_release_knows_the_entries_of_tables(entry: str, losses: list[str]) -> None:
+    stored = b'{"oid":16384,"entries":[[16400,16500]]}'
+    before = msgspec.json.decode(stored, type=PublicationMarks)
+    now = PublicationMarks(oid=16384, marks={"publication": "750", "16400": entry})
+    orders = TableName(oid=16400, schema="public", name="orders")
+    found = list(alterations(before, now, [orders], publication="p"))
+    assert [said for said, loss in zip(losses, found, strict=True) if said in loss] == losses
 
 
 def test_a_running_query_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
@@ -180,6 +357,18 @@ def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(s
         DiscoveryError, match=r"leaves has publish_via_partition_root off, and public\.parts is partitioned"
     ):
         caught_up(shop.engine(tables="public.parts", publication="leaves"))
+
+
+def test_generated_columns_that_the_log_has_and_the_snapshot_lacks_are_refused_at_the_first_start(
+    shop: FaultyShop,
+) -> None:
+    if shop.server.version < 18:
+        return
+    shop.execute("CREATE TABLE made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (2 * id) STORED)")
+    for number, options in enumerate(["made WITH (publish_generated_columns = stored)", "made (id, twice)"]):
+        shop.execute(f"CREATE PUBLICATION p{number} FOR TABLE {options}")
+        with pytest.raises(DiscoveryError, match=r"has generated columns of public\.made"):
+            caught_up(shop.engine(tables="public.made", publication=f"p{number}"))
 
 
 def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(

@@ -7,11 +7,14 @@ import json
 import pyarrow as pa
 import pytest
 
+from flip27_source.enumerators.postgres.catalog import find_tables
+from flip27_source.enumerators.postgres.chunks import cuts
+from flip27_source.enumerators.postgres.table_patterns import table_patterns
 from flip27_source.errors import NewColumnsError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, has_read, planned
+from tests.enumerators.postgres.faults import OTHER, FaultyShop, caught_up, has_read, planned, running
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer
 
@@ -152,6 +155,96 @@ def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits
     shop.execute("INSERT INTO orders VALUES (5000000000, 'x')")
     with pytest.raises(SplitReadError, match=r"column id .*5000000000"):
         caught_up(engine)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE orders DROP CONSTRAINT orders_pkey", "ALTER TABLE orders RENAME id TO number",
+        "DROP TABLE orders",
+    ],
+)  # fmt: skip
+def test_a_change_of_the_key_is_delivered_by_the_key_that_the_table_had(
+    shop: FaultyShop, statement: str
+) -> None:
+    shop.execute(OTHER, *(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in ("orders", "other")))
+    engine = shop.read(tables="public.*", onSchemaChange="ignore")
+    running(engine)
+    for number in (11, 12, 13):  # ends the snapshot, whose bounds have the key too
+        shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+        has_read(engine, number)
+    shop.execute("UPDATE orders SET id = 101 WHERE id = 1", statement)
+    caught_up(engine)
+    assert shop.changes(engine)[3:] == [("d", 1, "n1"), ("c", 101, "n1")]
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM orders WHERE id = 1", "UPDATE orders SET id = 101 WHERE id = 1"]
+)
+def test_rows_that_the_log_identifies_by_other_columns_than_the_chunks_are_refused(
+    postgres: PostgresServer, statement: str
+) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text NOT NULL)",
+        "CREATE UNIQUE INDEX orders_v ON orders (v)",
+        "INSERT INTO orders SELECT i, 'v' || i FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute("ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_v", statement)
+        with pytest.raises(SplitReadError, match=r"public\.orders by v, and the chunks .* by id"):
+            orders.read_all()
+
+
+def test_a_key_that_is_widened_while_bounds_are_searched_has_ascending_bounds(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE codes (id varchar(2) PRIMARY KEY)")
+    (table,) = find_tables(shop.control, table_patterns("public.codes"))
+    shop.execute(
+        "ALTER TABLE codes ALTER id TYPE varchar(9)",
+        "INSERT INTO codes SELECT 'a1' || i FROM generate_series(1000, 1009) i",
+    )
+    times = iter(range(9))
+    found = cuts(
+        shop.control, [(table.table, table.key, None)], rows=4, filter_sql=None,
+        has_time=lambda: next(times, None) is not None,
+    )  # fmt: skip
+    assert [cut.bounds for cut in found] == [((("a11004",), 4), (("a11008",), 4))]
+
+
+@pytest.mark.parametrize("altered", ['text COLLATE "C"', "varchar"])
+@pytest.mark.parametrize(("before", "named"), [("int", "integer"), ('text COLLATE "POSIX"', "text")])
+def test_rows_of_chunks_whose_key_got_another_order_are_refused(
+    postgres: PostgresServer, before: str, named: str, altered: str
+) -> None:
+    with query(
+        postgres,
+        f"CREATE TABLE orders (id {before} PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT i, 'v' FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute(f"ALTER TABLE orders ALTER id TYPE {altered}")
+        with pytest.raises(SplitReadError, match=rf"id of table public\.orders was {named}.*, and is "):
+            orders.read_all()
+
+
+def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id numeric(4, 1) PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT i, 'v' FROM generate_series(1, 9) i",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute(
+            "ALTER TABLE orders ALTER id TYPE numeric(6, 3)", "INSERT INTO orders VALUES (3.96, 'new')"
+        )
+        orders.read_all()
+        assert ("c", "3.960") in orders.ops()
 
 
 def test_old_rows_get_more_columns_when_the_replica_identity_becomes_full(shop: FaultyShop) -> None:

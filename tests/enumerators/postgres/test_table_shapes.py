@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from flip27_source.enumerators.postgres.check import findings
+from flip27_source.errors import DiscoveryError
+from flip27_source.source_checks import Status
 from tests.enumerators.postgres.reading import query
 from tests.postgres_server import PostgresServer
 
@@ -264,6 +267,42 @@ def test_partitions_may_have_another_replica_identity_than_their_table(postgres:
                 "UPDATE orders SET id = id + 40 WHERE id IN (1, 27)",
             ],
         )
+
+
+PARTED = "CREATE TABLE orders (id int PRIMARY KEY, v text NOT NULL) PARTITION BY RANGE (id)"
+REFUSED_KEYS = {
+    "whole rows, and a primary key that is checked at the commit": (
+        (
+            "CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE, v text)",
+            "ALTER TABLE orders REPLICA IDENTITY FULL",
+        ),
+        "has a DEFERRABLE primary key",
+    ),
+    "a partition whose rows the log identifies by other columns": (
+        (
+            PARTED, "CREATE TABLE part PARTITION OF orders DEFAULT", "CREATE UNIQUE INDEX part_v ON part (v)",
+            "ALTER TABLE part REPLICA IDENTITY USING INDEX part_v",
+        ),
+        "has the partition part, whose rows the log identifies by v instead of id",
+    ),
+    "a generated column": (
+        ("CREATE TABLE orders (v text, id int PRIMARY KEY GENERATED ALWAYS AS (length(v)) STORED)",),
+        "has a key with the generated column id",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "said"), REFUSED_KEYS.values(), ids=REFUSED_KEYS)
+def test_a_key_by_which_changes_cannot_be_followed_is_refused_by_the_query_and_the_check(
+    postgres: PostgresServer, statements: tuple[str, ...], said: str
+) -> None:
+    with query(postgres, *statements) as orders:
+        with pytest.raises(DiscoveryError, match=f"public.orders {said}"):
+            orders.until_planned()
+        found = [
+            item.found for item in findings(orders.engine.source.options) if item.status is Status.FAILED
+        ]
+        assert [said in item for item in found] == [True]
 
 
 def test_a_table_with_the_greatest_possible_number_of_columns_is_followed(postgres: PostgresServer) -> None:
