@@ -54,14 +54,12 @@ class Answer:
 
     Attributes:
         body: the decompressed body; only its start if the status is an error.
-        next_link: target of ``rel="next"`` in the Link header.
         framed: the headers gave the length of the body, so it is known to be complete.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    next_link: str | None
     framed: bool
 
 
@@ -153,7 +151,6 @@ class Connections:
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
-            next_link=answer.links.get("next", {}).get("url"),
             framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
             body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
         )
