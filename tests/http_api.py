@@ -109,6 +109,17 @@ class Grows(Misbehaviour):
 
 
 @dataclass(frozen=True)
+class Removes(Misbehaviour):
+    """The right answer after a record was removed."""
+
+    number: int
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        del api.records[self.number]
+        return api.answer(path, params)
+
+
+@dataclass(frozen=True)
 class Says(Misbehaviour):
     """An answer with the given body."""
 
@@ -175,6 +186,12 @@ class HttpApi:
         query = urlencode({**params, "offset": end})
         link = {"Link": f'<{path}?{query}>; rel="next"'} if end < len(self.records) else {}
         return Answer(page, headers=link)
+
+    def _ring(self, path: str, params: Params) -> Answer:
+        """Page by links; the last page leads back to the offset that is the last part of the path."""
+        page, end = self._slice(int(params.get("offset", "0")))
+        following = end if end < len(self.records) else int(path.rsplit("/", 1)[1])
+        return Answer(page, headers={"Link": f'<{path}?offset={following}>; rel="next"'})
 
     def _body_link(self, path: str, params: Params) -> Answer:
         page, end = self._slice(int(params.get("offset", "0")))

@@ -46,7 +46,8 @@ class HttpSplit:
         taken: the number of records already read from there on.
         count: the number of records of the endpoint already read.
         last: the digest that identifies the last record read.
-        seen: with pagination ``since``, digests of the records already read whose time equals ``at``.
+        seen: with pagination ``since``, digests of the records already read whose time equals ``at``; with
+            cursors and links, digests of pages that were read.
     """
 
     split_id: str

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.access_errors import access_error_of_spark
@@ -27,6 +28,7 @@ from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
+from .csv_headers import CsvHeaders
 from .options import HADOOP_PREFIXES, NativeOptions
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
@@ -117,6 +119,7 @@ class _Batch:
             options.spark,
             prefixes=options.own[HADOOP_PREFIXES],
             bases=None if depth is None else BasePaths(depth=depth, names=names),
+            headers=CsvHeaders.of(native.format, options) if native.schema is None else None,
         )
         self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
@@ -162,7 +165,20 @@ class _Batch:
         store = open_store(location, own.with_prefix("storage."))
         storage = SchemaStorage(store, f"{self._source.uid}-native", owner)
         mode = own[SCHEMA_EVOLUTION_MODE] or "addNewColumns"
-        return _recorded_columns(storage, mode, lambda: self._reads.inferred(files))
+        return _recorded_columns(storage, mode, lambda known: self._inferred(files, known))
+
+    def _inferred(self, files: Sequence[FileSplit], known: Sequence[pa.Field]) -> pa.Schema:
+        """The schema of the files, whose names must be spelled as in ``known``."""
+        found = self._reads.inferred(files)
+        names = self._reads.differing_case(pa.schema([*known, *found]))
+        if names is not None:
+            others = f" or one of {len(files) - 1} other files" if len(files) > 1 else ""
+            raise CorruptFileError(
+                f"{files[0].path}{others} has the field {names[1]}, and there is the field {names[0]}: Spark "
+                "would find one of them, and the values of the other would be null",
+                remedy="write the names in one way; or give native_batches a schema, whose names are exact",
+            )
+        return found
 
     def _bad_files(
         self, files: Sequence[FileSplit], error: Exception
@@ -225,12 +241,14 @@ _NOT_OF_A_FILE = (AnalysisException, ParseException, SchemaError, OptionError, M
 """Errors that are not caused by a file."""
 
 
-def _recorded_columns(storage: SchemaStorage, mode: str, infer: Callable[[], StructType]) -> StructType:
+def _recorded_columns(
+    storage: SchemaStorage, mode: str, infer: Callable[[Sequence[pa.Field]], pa.Schema]
+) -> StructType:
     """The schema for a batch if none is given: every batch has the same columns, unless the mode adds some.
 
     Args:
         mode: none, addNewColumns or failOnNewColumns.
-        infer: gives the schema that Spark infers from the files of the batch.
+        infer: gives the schema that Spark infers from the files of the batch, for the recorded columns.
 
     Raises:
         NewColumnsError: there are new columns, and the mode is failOnNewColumns.
@@ -238,7 +256,7 @@ def _recorded_columns(storage: SchemaStorage, mode: str, infer: Callable[[], Str
     """
     recorded = storage.newest()
     if recorded is None or mode != "none":
-        inferred = to_arrow_schema(infer(), timezone="UTC")
+        inferred = infer([] if recorded is None else list(recorded.schema))
         new = additions(inferred if recorded is None else recorded.schema, inferred)
         if len(new) and mode == "failOnNewColumns":
             columns = columns_text(new)

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
+from flip27_source.schemas.wider_types import NoCommonTypeError, wider
 
+from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path
 from .planned_files import by_base_path
 
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery"
 _THRESHOLD, _PARALLELISM = f"{_DISCOVERY}.threshold", f"{_DISCOVERY}.parallelism"
 _OPEN_COST = "spark.sql.files.openCostInBytes"
-_DEFAULTS = {_THRESHOLD: "32", _PARALLELISM: "10000", _OPEN_COST: "4194304"}
+_CASE = "spark.sql.caseSensitive"
+_DEFAULTS = {_THRESHOLD: "32", _PARALLELISM: "10000", _OPEN_COST: "4194304", _CASE: "false"}
 _ALL_FILES = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """They replace the session's settings: the policies of the source decide."""
 
@@ -32,6 +38,7 @@ _MANY_PATHS = 64
 _LISTING_TASKS = 32
 _SMALL_OPEN_COST_BYTES = 256 * 1024
 _MERGED = ("parquet", "orc")
+_EXACT_NAMES = ("json", "xml")
 
 
 class SparkReads:
@@ -43,12 +50,15 @@ class SparkReads:
         *,
         prefixes: Mapping[str, str],
         bases: BasePaths | None,
+        headers: CsvHeaders | None = None,
     ) -> None:
+        """``headers``: they name the columns of CSV files; otherwise the schema does, by position."""
         self._spark = spark
         self._format = format_name
         self._options = {**options, **_ALL_FILES}
         self._prefixes = prefixes
         self._bases = bases
+        self._headers = headers
 
     def frame(self, files: Sequence[FileSplit], schema: StructType | str | None) -> DataFrame:
         """The rows of the files.
@@ -56,18 +66,33 @@ class SparkReads:
         Raises:
             SplitReadError: a file has a path that Spark cannot read.
         """
-        groups = by_base_path(files, self._bases)
         with self._listing(files):
-            frames = [self._of_group(base, group, schema) for base, group in groups.items()]
+            frames = [
+                self._of_group(base, part, schema)
+                for base, group in by_base_path(files, self._bases).items()
+                for part in ([group] if self._headers is None else self._headers.groups(group))
+            ]
         return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def inferred(self, files: Sequence[FileSplit]) -> StructType:
+    def inferred(self, files: Sequence[FileSplit]) -> pa.Schema:
         """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
         merged = {"mergeSchema": "true"} if self._format.lower() in _MERGED else {}
         reads = SparkReads(
             self._spark, self._format, {**merged, **self._options}, prefixes=self._prefixes, bases=self._bases
         )
-        return reads.frame(files, None).schema
+        parts = [files] if self._headers is None else self._headers.groups(files)
+        # Spark refuses names that differ only in case, but without the name of a file.
+        with _settings(self._spark, {_CASE: "true"} if self._format.lower() in _EXACT_NAMES else {}):
+            schemas = [to_arrow_schema(reads.frame(part, None).schema, timezone="UTC") for part in parts]
+        return schemas[0] if len(schemas) == 1 else functools.reduce(_both, schemas)
+
+    def differing_case(self, schema: pa.Schema) -> tuple[str, str] | None:
+        """Two names that differ only in case, if the format's reader finds fields by their exact names."""
+        known: dict[str, str] = {}
+        for name in _names("", schema) if self._format.lower() in _EXACT_NAMES else ():
+            if known.setdefault(name.lower(), name) != name:
+                return known[name.lower()], name
+        return None
 
     def small_files(self) -> contextlib.AbstractContextManager[None]:
         """Let a task read more than 32 small files in this context."""
@@ -77,15 +102,38 @@ class SparkReads:
         self, base: str | None, files: Sequence[FileSplit], schema: StructType | str | None
     ) -> DataFrame:
         reader: Any = self._spark.read.format(self._format).options(**self._options)
-        if schema is not None:
-            reader = reader.schema(schema)
+        wanted = schema
+        if self._headers is not None and isinstance(schema, StructType):
+            names = reader.options(inferSchema="false").load(self._paths(files[:1])).columns
+            wanted = self._as_in_header(names, files, schema)
+            reader = reader.options(**self._options)
+        if wanted is not None:
+            reader = reader.schema(wanted)
         if base is not None:
             reader = reader.option("basePath", hadoop_name(base, self._prefixes))
-        paths = [hadoop_path(file.path, self._prefixes) for file in files]
+        paths = self._paths(files)
         sequence = _java_sequence(self._spark, paths) if len(paths) > _MANY_PATHS else None
         load = reader._jreader.load
         frame: DataFrame = reader.load(paths) if sequence is None else reader._df(load(sequence))
-        return frame
+        return frame.to(schema) if wanted is not schema and isinstance(schema, StructType) else frame
+
+    def _paths(self, files: Sequence[FileSplit]) -> list[str]:
+        return [hadoop_path(file.path, self._prefixes) for file in files]
+
+    def _as_in_header(
+        self, names: Sequence[str], files: Sequence[FileSplit], schema: StructType
+    ) -> StructType:
+        """The schema for CSV files with a header of these names; unread columns get other names."""
+        folders = {file.path.rpartition("/")[0] for file in files}
+        bases = self._bases
+        pairs = [] if bases is None else [pair for folder in folders for pair in bases.partitions_of(folder)]
+        found = {name.lower() for name, _ in pairs}
+        known = {field.name.lower(): field for field in schema}
+        partitions = [known.pop(name) for name in list(known) if name in found]
+        if not names or [name.lower() for name in names] == list(known):
+            return schema
+        unread = (StructField(f"_flip27_unread_{number}", StringType()) for number in itertools.count())
+        return StructType([*(known.get(name.lower()) or next(unread) for name in names), *partitions])
 
     def _listing(self, files: Sequence[FileSplit]) -> contextlib.AbstractContextManager[None]:
         if len(files) < int(_DEFAULTS[_THRESHOLD]):
@@ -94,6 +142,30 @@ class SparkReads:
             # The driver takes 0.1 ms for a local file, less than a task takes to start.
             return _settings(self._spark, {_THRESHOLD: str(1 << 30)})
         return _settings(self._spark, {_PARALLELISM: str(_LISTING_TASKS)})
+
+
+def _both(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both CSV headers, by name; columns without a common type are texts."""
+    fields = {field.name.lower(): field for field in one}
+    for field in other:
+        first = fields.setdefault(field.name.lower(), field)
+        try:
+            kind = wider(first.type, field.type)
+        except NoCommonTypeError:
+            kind = pa.string()
+        fields[field.name.lower()] = first.with_type(kind)
+    return pa.schema(list(fields.values()))
+
+
+def _names(prefix: str, fields: Iterable[pa.Field]) -> Iterator[str]:
+    """The names of fields and of the fields in structs, with the names around them."""
+    for field in fields:
+        yield prefix + field.name
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from _names(f"{prefix}{field.name}.", kind)
 
 
 def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:

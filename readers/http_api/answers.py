@@ -6,10 +6,13 @@ the rules of Spark.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from hashlib import blake2b
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,16 +20,26 @@ import msgspec
 from flip27_source.errors import SplitReadError
 from flip27_source.message_texts import quotation
 from flip27_source.readers.http_api.client import Doubtful, Response
-from flip27_source.readers.http_api.options import AT_END, CHECK_RECORDS, RECORDS_PATH, Path
+from flip27_source.readers.http_api.options import (
+    AT_END,
+    CHECK_RECORDS,
+    MISSING_LIST_IS_EMPTY,
+    RECORDS_PATH,
+    Path,
+)
 
 Position: TypeAlias = "str | int | float"
 """A cursor, a link, a page number, or a time in the server's format."""
+
+Time: TypeAlias = "Decimal | datetime"
 
 _DIGEST_BYTES = 8
 _LONGEST_TIME = 100
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder()
+_TIME = msgspec.json.Decoder(float_hook=Decimal)
+"""A float has 16 digits, too few for numbers of nanoseconds."""
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
 
@@ -38,27 +51,30 @@ class Page:
     Attributes:
         following: the position of the next page, if the answer has one.
         place: the request's URL without secrets.
-        has_link: the answer had a link to a next page, used or not.
     """
 
     records: Sequence[bytes]
     following: Position | None
     place: str
-    has_link: bool = False
 
 
-def records_of(response: Response, path: Path) -> list[bytes]:
+def records_of(response: Response, path: Path, *, may_be_missing: bool) -> list[bytes]:
     """The records of an answer, each one a JSON object.
+
+    Args:
+        may_be_missing: a missing list is an empty one.
 
     Raises:
         Doubtful: the body is not JSON and may be truncated.
         SplitReadError: the body does not match the options.
     """
+    if response.status == HTTPStatus.NO_CONTENT:
+        return []
     try:
-        raw_list = _at(response.answer.body, path)
-        if raw_list is None:
+        raw_list = _at(response.body, path)
+        if raw_list is None and not may_be_missing:
             raise _no_records(response, path, "the member is missing")
-        if raw_list == b"null":
+        if raw_list is None or raw_list == b"null":
             return []  # how some servers write an empty list
         records = [bytes(raw) for raw in _LIST.decode(raw_list)]
     except msgspec.ValidationError as error:
@@ -76,8 +92,10 @@ def records_of(response: Response, path: Path) -> list[bytes]:
 
 def cursor_of(response: Response, path: Path) -> str | int | None:
     """The string or integer at ``path``; None if it is missing, null, false or empty."""
+    if response.status == HTTPStatus.NO_CONTENT:
+        return None
     try:
-        raw = _at(response.answer.body, path)
+        raw = _at(response.body, path)
     except msgspec.ValidationError:
         return None
     except _NOT_DECODED as error:
@@ -111,9 +129,13 @@ class Identity:
             known_by = bytes(known_by)
         return blake2b(known_by, digest_size=_DIGEST_BYTES).hexdigest()
 
-    def page_digest(self, records: Sequence[bytes]) -> bytes:
-        """A digest of a whole page, byte by byte."""
-        return blake2b(b"\n".join(records), digest_size=2 * _DIGEST_BYTES).digest()
+    def page_digest(self, page: Page) -> str:
+        """A digest of a whole page: of its ids if all records have one, otherwise byte by byte."""
+        parts = page.records
+        if self._path is not None:
+            with contextlib.suppress(SplitReadError):
+                parts = [self.digest(record, page.place).encode() for record in parts]
+        return blake2b(b"\n".join(parts), digest_size=_DIGEST_BYTES).hexdigest()
 
     def place_after(self, records: Sequence[bytes], taken: int, last: str, place: str) -> int | None:
         """The index at which to continue: after the record ``last``, which was at ``taken - 1``.
@@ -142,20 +164,23 @@ def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
     return raw
 
 
-def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Position]:
-    """The time at ``path`` in a record: a comparable value, and the server's text."""
+def time_of(record: bytes, path: Path, place: str) -> tuple[Time, str]:
+    """The time at ``path`` in a record: a comparable value, and the text for a request."""
     raw = value_of(record, path, "sinceField", place)
     try:
-        value: Any = _ANY.decode(raw)
+        value: Any = _TIME.decode(raw)
     except _NOT_DECODED:
         value = None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value, value
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and len(raw) <= _LONGEST_TIME:
+        number = Decimal(value)
+        if abs(number.adjusted()) <= _LONGEST_TIME:
+            return number, f"{number:f}"  # an API may not know exponents
     if isinstance(value, str) and len(value) <= _LONGEST_TIME:
+        text = value.strip()
         try:
-            if value.strip().replace(".", "", 1).isdecimal():
-                return float(value), value
-            moment = datetime.fromisoformat(value.strip())
+            if text.removeprefix("-").replace(".", "", 1).isdecimal():
+                return Decimal(text), value
+            moment = datetime.fromisoformat(text)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC), value
         except ValueError:
             pass
@@ -165,9 +190,9 @@ def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Po
     )
 
 
-def as_time(value: Position) -> float | datetime:
-    """The comparable time of a position that the server wrote."""
-    return time_of(_CANONICAL.encode({"at": value}), ("at",), "the position")[0]
+def as_time(value: Position) -> tuple[Time, str]:
+    """The comparable time of a position, and its text."""
+    return time_of(_CANONICAL.encode({"at": value}), ("at",), "the position")
 
 
 def changed_records(place: str, what: str) -> SplitReadError:
@@ -203,22 +228,23 @@ def _at(document: bytes, path: Path) -> bytes | None:
 def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
     where = f"at {RECORDS_PATH.name} {'.'.join(path)}" if path else "in the answer"
     try:
-        names = ", ".join(list(_MEMBERS.decode(response.answer.body))[:20])
+        names = ", ".join(list(_MEMBERS.decode(response.body))[:20])
     except _NOT_DECODED:
         names = ""
     has = f"; the answer has {names}" if names else ""
     return SplitReadError(
         f"{response.place}: no list of records {where}: {why}{has}",
         remedy=f"set {RECORDS_PATH.name} to the position of the list, such as data.items; without this "
-        "option the whole answer has to be a list",
+        "option the whole answer has to be a list. If the API leaves out an empty list, set "
+        f"{MISSING_LIST_IS_EMPTY.name}",
     )
 
 
 def _no_json(response: Response, error: Exception) -> Exception:
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.answer.body)}"
+    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.body)}"
     remedy = "check the path: the server has to return JSON"
-    if response.answer.framed:
+    if response.framed:
         return SplitReadError(what, remedy=remedy)
     # Without a length, a truncated body looks complete.
     return Doubtful(what, remedy)

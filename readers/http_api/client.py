@@ -7,11 +7,13 @@ request is made, and goes only into the request.
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from flip27_source.access_errors import BUSY, status_cause
@@ -23,20 +25,23 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
-
-if TYPE_CHECKING:
-    from flip27_source.readers.http_api.connections import Answer
+from flip27_source.readers.http_api.link_header import next_link
 
 T = TypeVar("T")
 
 _SHOWN_CHARS = 200
 _LONGEST_POSITION = 8192
+_ACCEPTED = (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+_HALF_PAIR = re.compile(rb"(\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""Group 1 is what only looks like half a pair: a backslash itself, or a whole pair."""
 _QUOTATION_ENDS = ("'...", '"...')
 _REMEDIES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the credential (authEnv or authToken) and how it is sent (authHeader, "
     "authScheme, authParam)",
     HTTPStatus.FORBIDDEN: "check the permissions of the credential (authEnv, authToken)",
     HTTPStatus.NOT_FOUND: "check the path and endpoints",
+    HTTPStatus.NOT_MODIFIED: "remove If-None-Match or If-Modified-Since from option headers: the source "
+    "keeps no page that the server could refer to",
     HTTPStatus.GONE: "the server no longer has this position: start a query with a new checkpoint",
 }
 
@@ -51,11 +56,37 @@ class Doubtful(Exception):  # noqa: N818 - a request to retry, which becomes an 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the server, and the request's URL; ``place`` is that URL without secrets."""
+    """An answer of the server, with its whole body.
+
+    Attributes:
+        place: the request's URL without secrets.
+        body: with a question mark for each half of a surrogate pair, as Spark reads it; the parser of whole
+            pages refuses such halves.
+        links: the Link header.
+        framed: the headers gave the length of the body, so it is known to be complete.
+    """
 
     url: str
     place: str
-    answer: Answer
+    status: int
+    body: bytes
+    links: str
+    framed: bool
+
+    @property
+    def next_link(self) -> str | None:
+        """The target of ``rel="next"`` in the Link header.
+
+        Raises:
+            SplitReadError: the header cannot be read.
+        """
+        try:
+            return next_link(self.links, self.url)
+        except ValueError as error:
+            raise SplitReadError(
+                f"{self.place}: {error}",
+                remedy="the header must be as in RFC 8288; set linkPath if the answer has the link too",
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +147,7 @@ class HttpClient:
         Args:
             home: the endpoint; requests go only to its server.
             accept: may raise Doubtful to retry the request.
-            also: further statuses that ``accept`` handles, in addition to 200.
+            also: further statuses that ``accept`` handles, in addition to 200 and 204.
 
         Raises:
             AccessError: the server does not answer, or refuses access; retries are used up.
@@ -239,9 +270,18 @@ class HttpClient:
             raise SplitReadError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
-        response = Response(url, self.shown(url), answer)
-        if answer.status != HTTPStatus.OK and not also(answer.status):
-            return self._failure_of_status(response)
+        body = answer.body.removeprefix(codecs.BOM_UTF8)
+        is_escaped = rb"\ud" in body or rb"\uD" in body
+        response = Response(
+            url=url,
+            place=self.shown(url),
+            status=answer.status,
+            body=_HALF_PAIR.sub(lambda found: found[1] or rb"\u003f", body) if is_escaped else body,
+            links=answer.headers.get("Link", ""),
+            framed=answer.framed,
+        )
+        if response.status not in _ACCEPTED and not also(response.status):
+            return self._failure_of_status(response, answer)
         try:
             return accept(response)
         except Doubtful as doubt:
@@ -250,16 +290,15 @@ class HttpClient:
             # The error quotes the answer, and some servers quote the request in the answer.
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
 
-    def _failure_of_status(self, response: Response) -> _Failure:
-        answer = response.answer
-        status = answer.status
+    def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
+        status = response.status
         phrase = next((known.phrase for known in HTTPStatus if known == status), "")
-        body = self.masked(answer.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
+        body = self.masked(response.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
         said = f"status {status} {phrase}".rstrip() + (f", {body!r}" if body else "")
-        if status_cause(status) is BUSY:
+        if status_cause(status) is BUSY or status == HTTPStatus.ACCEPTED:
             return _Failure(said, retry_after_s=self._retry_after_s(answer.headers.get("Retry-After")))
         remedy = _REMEDIES.get(status)
-        if 300 <= status < 400:
+        if 300 <= status < 400 and remedy is None:
             target = self.shown(answer.headers.get("Location", "nowhere"))
             remedy = f"redirects are not followed with credentials: set the target as the URL, {target}"
         kind = SplitReadError if status_cause(status) is None else AccessError

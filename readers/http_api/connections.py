@@ -7,7 +7,6 @@ It is imported by the first reader, because the package requests is optional.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import logging
 import os
@@ -54,15 +53,13 @@ class Answer:
     """A complete answer.
 
     Attributes:
-        body: the decompressed body, without a byte order mark; only its start if the status is an error.
-        next_link: target of ``rel="next"`` in the Link header.
+        body: the decompressed body; only its start if the status is an error.
         framed: the headers gave the length of the body, so it is known to be complete.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    next_link: str | None
     framed: bool
 
 
@@ -151,13 +148,11 @@ class Connections:
         return Unanswered(f"no complete answer within {self._timeout_s:g} seconds (requestTimeout)")
 
     def _taken(self, answer: Any) -> Answer:
-        is_whole = answer.status_code == 200
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
-            next_link=answer.links.get("next", {}).get("url"),
             framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
-            body=(self._body(answer) if is_whole else _beginning(answer)).removeprefix(codecs.BOM_UTF8),
+            body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
         )
 
     def _body(self, answer: Any) -> bytes:

@@ -44,6 +44,12 @@ RECORDS_PATH: Option[Path] = ReadingOption(
     default_text="not set: the whole answer is the list",
     doc="Position of the list of records in an answer: names joined by dots, such as data.items.",
 )
+MISSING_LIST_IS_EMPTY: Option[bool] = ReadingOption(
+    name="missingListIsEmpty",
+    parse=boolean,
+    default=False,
+    doc="An answer without recordsPath has no records; for APIs that leave out empty lists.",
+)
 PAGINATION: Option[str] = FirstStartOption(
     name="pagination",
     parse=one_of("none", "cursor", "link", "page", "since"),
@@ -91,7 +97,7 @@ PAGE_SIZE: Option[int | None] = ReadingOption(
     name="pageSize",
     parse=optional(integer(minimum=1)),
     doc="Records per page. Needed by since, to detect that a page is too small for all records with the "
-    "same time; pages by number need fewer requests with it.",
+    "same time; with checkRecords=false, pages by number need fewer requests with it.",
 )
 SINCE_PARAM: Option[str] = ReadingOption(
     name="sinceParam",
@@ -151,7 +157,7 @@ HTTP_RETRIES: Option[int] = ReadingOption(
     name="httpRetries",
     parse=integer(minimum=0),
     default=5,
-    doc="How often a request is retried after status 408, 429 or 5xx, a broken connection, a truncated "
+    doc="How often a request is retried after status 202, 408, 429 or 5xx, a broken connection, a truncated "
     "body, or a wrong page.",
 )
 MAX_BACKOFF: Option[float] = ReadingOption(
@@ -175,10 +181,10 @@ MAX_RESPONSE_BYTES: Option[int] = ReadingOption(
 )
 
 HTTP_OPTIONS: tuple[Option[Any], ...] = (
-    RECORDS_PATH, PAGINATION, AT_END, CURSOR_PATH, CURSOR_PARAM, START_CURSOR, LINK_PATH, EMPTY_PAGE_ENDS,
-    PAGE_PARAM, FIRST_PAGE, PAGE_SIZE_PARAM, PAGE_SIZE, SINCE_PARAM, SINCE_FIELD, START_SINCE, ID_FIELD,
-    CHECK_RECORDS, HEADERS, AUTH_ENV, AUTH_TOKEN, AUTH_HEADER, AUTH_SCHEME, AUTH_PARAM, HTTP_RETRIES,
-    MAX_BACKOFF, REQUEST_TIMEOUT, MAX_RESPONSE_BYTES,
+    RECORDS_PATH, MISSING_LIST_IS_EMPTY, PAGINATION, AT_END, CURSOR_PATH, CURSOR_PARAM, START_CURSOR,
+    LINK_PATH, EMPTY_PAGE_ENDS, PAGE_PARAM, FIRST_PAGE, PAGE_SIZE_PARAM, PAGE_SIZE, SINCE_PARAM, SINCE_FIELD,
+    START_SINCE, ID_FIELD, CHECK_RECORDS, HEADERS, AUTH_ENV, AUTH_TOKEN, AUTH_HEADER, AUTH_SCHEME,
+    AUTH_PARAM, HTTP_RETRIES, MAX_BACKOFF, REQUEST_TIMEOUT, MAX_RESPONSE_BYTES,
 )  # fmt: skip
 
 _ONLY_FOR: dict[str, tuple[Option[Any], ...]] = {

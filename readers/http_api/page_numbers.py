@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from http import HTTPStatus
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
 from flip27_source.options import Options
-from flip27_source.readers.http_api.answers import Page, changed_records, records_of, repeated
+from flip27_source.readers.http_api.answers import Page, changed_records, repeated
 from flip27_source.readers.http_api.client import HttpClient, Response
 from flip27_source.readers.http_api.options import FIRST_PAGE, PAGE_PARAM, PAGE_SIZE
 from flip27_source.readers.http_api.pagination import Step, Walk
@@ -34,17 +34,18 @@ class PageWalk(Walk):
         page, first = self._fetched(split, number), 0
         if split.taken:
             number, page, first = self._found_again(split, number, page)
-        known: set[bytes] = set()
+        known: set[str] = set()
         while page.records:
             if first < len(page.records):
                 split = self._moved(split, number, len(page.records), page, first)
                 yield Step(page.records[first:], split, page.place, first)
-            known.add(self._identity.page_digest(page.records))
+            known.add(self._identity.page_digest(page))
             following = self._fetched(split, number + 1, known)
             if not following.records:
                 return
-            if not len(page.records) == len(following.records) == size:
-                # If the page has grown or the page size has changed, the next page starts elsewhere.
+            if self._checks or not len(page.records) == len(following.records) == size:
+                # If the page has grown, the page size has changed or a record was removed from a page that
+                # was read, the next page starts elsewhere.
                 last_page, page, first = self._found_again(split, number, self._fetched(split, number))
                 size = len(page.records)
                 if last_page != number or first < size:
@@ -68,16 +69,16 @@ class PageWalk(Walk):
             raise changed_records(page.place, "the last record that was read is not at its previous position")
         return number, page, first
 
-    def _fetched(self, split: HttpSplit, number: int, known: set[bytes] | None = None) -> Page:
+    def _fetched(self, split: HttpSplit, number: int, known: Collection[str] = ()) -> Page:
         """A page; a page whose content is ``known`` is not the requested page."""
 
         def accept(response: Response) -> Page:
-            if response.answer.status == HTTPStatus.NOT_FOUND:
+            if response.status == HTTPStatus.NOT_FOUND:
                 return Page([], None, response.place)
-            records = records_of(response, self._records_path)
-            if self._checks and known and records and self._identity.page_digest(records) in known:
+            page = Page(self._records_of(response), None, response.place)
+            if known and self._is_known(page, known):
                 raise repeated(response.place, "the page has the records of an earlier page")
-            return Page(records, None, response.place)
+            return page
 
         url = with_params(split.split_id, {**self._size_params, self._param: number})
         return self._client.get(

@@ -8,7 +8,7 @@ change their size. What must not live here: rows and batches.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
@@ -47,7 +47,7 @@ class Walk(ABC):
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         self._client = client
-        self._records_path = options[opts.RECORDS_PATH]
+        self._options = options
         self._identity = Identity(options[opts.ID_FIELD])
         self._checks = options[opts.CHECK_RECORDS]
         size_param = options[opts.PAGE_SIZE_PARAM]
@@ -98,6 +98,14 @@ class Walk(ABC):
         last = self._identity.digest(page.records[-1], page.place) if fresh else split.last
         return replace(split, at=at, taken=taken, count=split.count + fresh, last=last)
 
+    def _records_of(self, response: Response) -> list[bytes]:
+        may_be_missing = self._options[opts.MISSING_LIST_IS_EMPTY]
+        return records_of(response, self._options[opts.RECORDS_PATH], may_be_missing=may_be_missing)
+
+    def _is_known(self, page: Page, known: Collection[str]) -> bool:
+        """True if the whole page equals one of those with the digests ``known``."""
+        return self._checks and len(page.records) > 0 and self._identity.page_digest(page) in known
+
     def _place_after(self, page: Page, split: HttpSplit, taken: int) -> int | None:
         """The index on the page after the ``taken`` records that were read; None if they do not match."""
         if taken == 0:
@@ -144,17 +152,23 @@ class ChainWalk(Walk):
             left = split.taken - len(page.records) if first is None else 0
             start = len(page.records) if first is None else first
             split = self._moved(split, page.following, left, page, start)
+            # All early pages, and fewer and fewer of the later ones: enough to find any endless circle.
+            if len(split.seen) < split.count.bit_length():
+                split = replace(split, seen=(*split.seen, self._identity.page_digest(page)))
             yield Step(records, split, page.place, start)
 
     def _fetched(self, split: HttpSplit, known: set[Position | None]) -> Page:
         def accept(response: Response) -> Page:
-            records = records_of(response, self._records_path)
+            records = self._records_of(response)
             following = self._following(response, split)
+            page = Page(records, following, response.place)
             # Some servers mark the last page with a link to itself.
             is_last = following == split.at and len(records) <= split.taken
             if following is not None and following in known and not is_last:
                 raise repeated(response.place, "the answer links back to a page that was read before")
-            return Page(records, following, response.place)
+            if split.taken == 0 and self._is_known(page, split.seen):
+                raise repeated(response.place, "the page has the records of a page that was read before")
+            return page
 
         return self._client.get(self._url(split), accept, home=split.split_id)
 
@@ -169,7 +183,7 @@ class ChainWalk(Walk):
         if self._kind == "none":
             return None
         if self._next_path is None:
-            position: Position | None = response.answer.next_link
+            position: Position | None = response.next_link
         else:
             position = cursor_of(response, self._next_path)
         if position is None:

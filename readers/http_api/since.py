@@ -9,26 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TypeAlias
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.http_api.answers import (
-    Page,
-    Position,
-    as_time,
-    changed_records,
-    records_of,
-    time_of,
-)
+from flip27_source.readers.http_api.answers import Identity, Page, Time, as_time, changed_records, time_of
 from flip27_source.readers.http_api.client import Doubtful, HttpClient, Response
 from flip27_source.readers.http_api.options import PAGE_SIZE, SINCE_FIELD, SINCE_PARAM, START_SINCE
 from flip27_source.readers.http_api.pagination import Step, Walk
 
-Time: TypeAlias = "float | datetime"
+_ID = 16
+"""The length of the first part of a digest: the identity of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +29,12 @@ class _Dated:
 
     record: bytes
     time: Time
-    written: Position
+    written: str
     number: int
+
+
+def _ids(split: HttpSplit) -> Counter[str]:
+    return Counter(digest[:_ID] for digest in split.seen)
 
 
 class SinceWalk(Walk):
@@ -50,6 +46,7 @@ class SinceWalk(Walk):
         self._field = options.require(SINCE_FIELD, why="pagination since continues after the last record")
         self._start = options[START_SINCE]
         self._size = options.require(PAGE_SIZE, why="a full page has to be detected")
+        self._content = Identity(None)
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
         """A position is the newest time read, and digests of the records of that time that were read."""
@@ -69,17 +66,17 @@ class SinceWalk(Walk):
         left = end.count - split.count
         if left == 0 or end.at is None:
             return
-        limit, allowed = as_time(end.at), Counter(end.seen)
-        if split.at is not None and as_time(split.at) == limit:
-            allowed -= Counter(split.seen)
+        (limit, _), allowed = as_time(end.at), _ids(end)
+        if split.at is not None and as_time(split.at)[0] == limit:
+            allowed -= _ids(split)
         while True:
             page, new = self._fetched(split)
             matching: list[_Dated] = []
             for dated in new:
                 if self._is_before(dated, limit, page.place):
                     matching.append(dated)
-                elif dated.time == limit and allowed[digest := self._digest(dated, page)]:
-                    allowed[digest] -= 1
+                elif dated.time == limit and allowed[known := self._digest(dated, page)[:_ID]]:
+                    allowed[known] -= 1
                     matching.append(dated)
             left -= len(matching)
             if matching:
@@ -100,13 +97,15 @@ class SinceWalk(Walk):
         return not self._is_before(newest, limit, place) and (left <= 0 or newest.time != limit)
 
     def _digest(self, dated: _Dated, page: Page) -> str:
-        return self._identity.digest(dated.record, page.place)
+        """The digest of the identity, and that of the content, which is new after an update."""
+        both = (one.digest(dated.record, page.place) for one in (self._identity, self._content))
+        return "".join(dict.fromkeys(both))
 
     def _after(self, split: HttpSplit, new: list[_Dated], page: Page) -> HttpSplit:
         newest = new[-1]
         seen = [self._digest(dated, page) for dated in new if dated.time == newest.time]
         last = seen[-1]
-        if split.at is not None and as_time(split.at) == newest.time:
+        if split.at is not None and as_time(split.at)[0] == newest.time:
             seen = [*split.seen, *seen]
         count = split.count + len(new)
         return replace(split, at=newest.written, count=count, last=last, seen=tuple(sorted(seen)))
@@ -115,10 +114,9 @@ class SinceWalk(Walk):
         """A page, and its records that ``split`` has not seen."""
 
         def accept(response: Response) -> tuple[Page, list[_Dated]]:
-            records = records_of(response, self._records_path)
-            page = Page(records, None, response.place, response.answer.next_link is not None)
+            page = Page(self._records_of(response), None, response.place)
             new = self._new(page, split)
-            if not new and (page.has_link or len(records) >= self._size):
+            if not new and (len(page.records) >= self._size or response.next_link is not None):
                 raise Doubtful(
                     f"{page.place}: the page is full but has no new record, so the following records cannot "
                     "be reached",
@@ -127,12 +125,12 @@ class SinceWalk(Walk):
                 )
             return page, new
 
-        since = split.at if split.at is not None else self._start
+        since = self._start if split.at is None else as_time(split.at)[1]
         url = with_params(split.split_id, {**self._size_params, self._param: since})
         return self._client.get(url, accept, home=split.split_id)
 
     def _new(self, page: Page, split: HttpSplit) -> list[_Dated]:
-        reached = None if split.at is None else as_time(split.at)
+        reached = None if split.at is None else as_time(split.at)[0]
         seen = Counter(split.seen)
         new: list[_Dated] = []
         before: _Dated | None = None
@@ -149,9 +147,13 @@ class SinceWalk(Walk):
             if reached is not None:
                 if self._is_before(dated, reached, page.place):
                     continue  # some APIs accept only whole seconds or days, and return known records again
-                if time == reached and seen[digest := self._digest(dated, page)]:
-                    seen[digest] -= 1
-                    continue
+                if time == reached:
+                    whole = self._digest(dated, page)
+                    # Earlier versions stored the first part alone.
+                    known = whole if seen[whole] else whole[:_ID]
+                    if seen[known]:
+                        seen[known] -= 1
+                        continue
             new.append(dated)
         return new
 

@@ -214,3 +214,53 @@ def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
         run(spark, folders, ids_to(fail), onSplitError="quarantine")
+
+
+CSV_FILES = {
+    "a.csv": "id,city\n1,Bonn",
+    "b.csv": "id,country,city\n2,DE,Köln",
+    "c.csv": "\nCITY,ID\nJena,3\n",
+    "d.csv": "country\nFR",
+    "e.csv": "id,city\n5,Gera",
+    "f.csv": "",
+    "g.csv": '"id","city"\n7,Trier',
+}
+
+
+@pytest.mark.parametrize("mode", ["addNewColumns", "none"])
+def test_the_headers_of_csv_files_name_their_columns_in_every_batch(
+    spark: SparkSession, folders: Folders, mode: str
+) -> None:
+    for number, (name, text) in enumerate(CSV_FILES.items()):
+        path = folders.landing / f"country={number}" / name if name == "e.csv" else folders.landing / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    found: list[Any] = []
+
+    def write(frame: DataFrame, _batch_id: int) -> None:
+        found.extend(row.asDict() for row in frame.collect())
+        assert frame.columns[:2] == ["id", "city"]
+
+    native = native_batches(write, format="csv", header=True, inferSchema=True, schemaEvolutionMode=mode)
+    run(spark, folders, native, maxFilesPerTrigger=2, fileOrder="name")
+    rows = {row["id"]: row for row in found}
+    cities = {number: row["city"] for number, row in rows.items()}
+    assert cities == {1: "Bonn", 2: "Köln", 3: "Jena", None: None, 5: "Gera", 7: "Trier"}
+    assert [rows[number]["country"] for number in (1, 2, None)] == [None, "DE", "FR"]
+    assert len(found) == 6
+
+
+def test_json_fields_that_differ_only_in_case_are_quarantined_and_never_null(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a.json", ['{"id": 1}'])
+    folders.land("b.json", ['{"ID": 7, "id": 8}'])
+    folders.land("c.json", ['{"Id": 3}'])
+    folders.land("d.json", ['{"id": 4}'])
+    delivered = Delivered()
+    write = native_batches(delivered, format="json")
+    with pytest.raises(StreamingQueryException, match=r"and there is the field (ID|id)"):
+        run(spark, folders, write)
+    run(spark, folders, write, onSplitError="quarantine")
+    assert delivered.rows == [(1,), (4,)]
+    assert len(state(spark, folders, "quarantine")) == 2

@@ -70,7 +70,7 @@ def test_a_request_to_a_server_that_is_too_slow_is_retried(api: HttpApi) -> None
         (410, "start a query with a new checkpoint"),
         (302, "redirects are not followed with credentials"),
         (301, "set the target as the URL, /none/elsewhere?token=***"),
-        (204, "check the path"),
+        (304, "remove If-None-Match or If-Modified-Since"),
     ],
 )
 def test_other_statuses_fail_at_once(api: HttpApi, status: int, remedy: str) -> None:
@@ -119,9 +119,62 @@ def test_without_records_path_the_error_names_the_keys_of_the_response(api: Http
     assert "set recordsPath" in str(caught.value)
 
 
-def test_a_null_list_of_records_counts_as_empty(api: HttpApi) -> None:
-    api.misbehaves(Says(b'{"data": {"items": null}, "meta": {}}'))
-    assert read(api, "cursor").marks == []
+@pytest.mark.parametrize(
+    ("how", "options"),
+    [
+        (Says(b'{"data": {"items": null}, "meta": {}}'), {}),
+        (Fails(204, body=""), {}),
+        (Says(b'{"data": {}}'), {"missingListIsEmpty": "true"}),
+        (Says(b"{}"), {"missingListIsEmpty": "true"}),
+    ],
+)
+def test_an_empty_list_of_records_may_be_null_or_left_out(
+    api: HttpApi, how: Misbehaviour, options: dict[str, str]
+) -> None:
+    api.misbehaves(how)
+    assert read(api, "cursor", **options).marks == []
+    assert read(api, "cursor", **options).ids == list(range(6))
+
+
+def test_an_answer_that_is_not_ready_is_requested_again(api: HttpApi) -> None:
+    api.misbehaves(Fails(202, retry_after="7"))
+    share = read(api, "cursor")
+    assert (share.ids, share.pauses) == (list(range(6)), [7])
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        '<{next}>; rel="next last"',
+        "<{next}>; REL=Next",
+        '<{next}> ; title="a; b, <c>; rel=last" ; rel = next',
+        '<{next}&v=1;2,3>; rel="next"',
+        '</first>; rel="first", <{next}>; rel="prefetch  next"; rel="last"',
+        ', </x>; rel="next"; anchor="/other",, <{next}>; rel=next; anchor="#here"',
+        '<{next}>; rel="ne\\xt"',
+    ],
+)
+def test_the_next_link_is_found_however_its_header_is_written(api: HttpApi, link: str) -> None:
+    header = link.replace("{next}", "/link/orders?offset=4")
+    api.misbehaves(Says(b'[{"id": 9}]', headers=(("Link", header),)))
+    assert read(api, "link").ids == [9, 4, 5]
+
+
+@pytest.mark.parametrize("header", ["/link/orders?offset=4; rel=next", '<x>; rel="last", <y; rel="next"'])
+def test_a_link_header_that_cannot_be_read_is_not_taken_for_the_end(api: HttpApi, header: str) -> None:
+    api.misbehaves(Says(b'[{"id": 9}]', headers=(("Link", header),)))
+    with pytest.raises(SplitReadError, match=r"the Link header cannot be read: '(/link|<y)"):
+        read(api, "link")
+
+
+def test_half_a_surrogate_pair_does_not_spoil_a_page(api: HttpApi) -> None:
+    body = rb'[{"id": 1, "at": "\ud800\\ud800"}, {"id": 2, "at": "\uDBFF\uDFFF\udc00"}]'
+    api.misbehaves(Says(body))
+    reader = reader_of(api, {})
+    rows = [row for item in reader.read(split_of(api, "none")) if hasattr(item, "to_pylist")
+            for row in item.to_pylist()]  # fmt: skip
+    reader.close()
+    assert [row["at"] for row in rows] == ["?\\ud800", "\U0010ffff?"]
 
 
 def test_a_byte_order_mark_is_skipped(api: HttpApi) -> None:

@@ -7,8 +7,20 @@ from itertools import product
 
 import pytest
 
+from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.errors import SplitReadError
-from tests.http_api import ChangesPageSize, Cuts, Fails, Grows, HangsUp, HttpApi, Misbehaviour, Repeats, Says
+from tests.http_api import (
+    ChangesPageSize,
+    Cuts,
+    Fails,
+    Grows,
+    HangsUp,
+    HttpApi,
+    Misbehaviour,
+    Removes,
+    Repeats,
+    Says,
+)
 from tests.readers.http_api.reading import KINDS, ids_from, ids_page_by_page, read, records, split_of
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -199,6 +211,23 @@ def test_with_ids_reading_continues_after_the_last_record_wherever_it_has_moved(
     assert read(api, kind, share.position, idField="id").ids == [18, 19]
 
 
+@pytest.mark.parametrize("size_given", [False, True])
+@pytest.mark.parametrize("request_number", range(1, 10))
+def test_a_record_that_is_removed_from_a_page_that_was_read_hides_no_other_record(
+    api: HttpApi, request_number: int, size_given: bool
+) -> None:
+    api.records = records(*ALL)
+    options = {"pageSize": "4"} if size_given else {}
+    api.misbehaves(*[None] * request_number, Removes(0))
+    with pytest.raises(SplitReadError, match="record that was read is not at its previous position"):
+        read(api, "page", read(api, "page", **options).position, **options)
+    api.records = records(*ALL)
+    api.requests.clear()
+    api.misbehaves(*[None] * request_number, Removes(0))
+    share = read(api, "page", idField="id", **options)
+    assert share.ids + read(api, "page", share.position, idField="id", **options).ids == ALL
+
+
 @pytest.mark.parametrize(
     ("kind", "size"), [("page", 4), *product(["cursor", "feed", "link", "body_link"], [1, 4])]
 )
@@ -218,6 +247,16 @@ def test_a_server_that_keeps_repeating_a_page_is_an_error_and_not_a_loop(api: Ht
         read(api, kind)
 
 
+@pytest.mark.parametrize("back_to", [0, 4, 8])
+def test_a_last_page_that_leads_back_is_an_error_wherever_a_batch_ended(api: HttpApi, back_to: int) -> None:
+    shares = [read(api, "link", HttpSplit(split_id=f"{api.url}/ring/{back_to}"), pages=1)]
+    while shares[-1].marks and len(shares) < 5:
+        shares.append(read(api, "link", shares[-1].position, pages=1))
+    assert [number for share in shares for number in share.ids] == ALL
+    with pytest.raises(SplitReadError, match="a page that was read before"):
+        read(api, "link", shares[-1].position)
+
+
 def test_repeated_numbered_pages_are_an_error_and_give_no_rows(api: HttpApi) -> None:
     api.misbehaves(None, *[Repeats()] * 6)
     with pytest.raises(SplitReadError, match="the page has the records of an earlier page"):
@@ -231,9 +270,9 @@ def test_without_checks_numbered_pages_may_be_equal(api: HttpApi) -> None:
 
 def test_a_known_page_size_saves_requests(api: HttpApi) -> None:
     api.records = records(*range(16))
-    read(api, "page")
+    read(api, "page", checkRecords="false")
     without = len(api.requests)
-    read(api, "page", pageSize="4")
+    read(api, "page", pageSize="4", checkRecords="false")
     assert (without, len(api.requests) - without) == (6, 5)
 
 
@@ -283,6 +322,16 @@ def test_with_since_equal_records_without_ids_are_distinguished_by_their_number(
     assert read(api, "since_without_ids", share.position, end=later.position).ids == [6]
 
 
+def test_with_since_an_update_at_the_time_of_the_record_is_a_new_record(api: HttpApi) -> None:
+    api.records = [{"id": 1, "at": "2026-01-01", "status": "new"}, {"id": 2, "at": "2026-01-01"}]
+    first = read(api, "since")
+    api.records[0] = {"id": 1, "at": "2026-01-01", "status": "paid"}
+    assert read(api, "since", end=first.position).ids == [1, 2]
+    later = read(api, "since", first.position)
+    assert (later.ids, read(api, "since", later.position).ids) == ([1], [])
+    assert read(api, "since", first.position, end=later.position).ids == [1]
+
+
 def test_more_records_of_equal_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
     api.records = [{"id": number, "at": "2026-01-01T00:00:00Z"} for number in range(5)]
     with pytest.raises(SplitReadError, match="the page is full but has no new record") as caught:
@@ -302,6 +351,8 @@ def test_since_refuses_records_that_come_newest_first(api: HttpApi) -> None:
         [1, 2, 2, 3.5],
         ["2026-01-01", "2026-01-01T00:00:00.5Z", "2026-01-01T02:00:01+02:00", "2026-01-01T00:00:02"],
         ["9", "10", "10", "11.5"],
+        [-2, "-1", 9007199254740992, 9007199254740993],
+        [2e16, "20000000000000000.1", "20000000000000000.2", 2e17],
     ],
 )
 def test_times_may_be_numbers_or_texts_and_are_compared_as_times(api: HttpApi, times: list[object]) -> None:
@@ -310,6 +361,11 @@ def test_times_may_be_numbers_or_texts_and_are_compared_as_times(api: HttpApi, t
     share = read(api, "none", **options)
     assert share.ids == [0, 1, 2, 3]
     assert read(api, "none", share.position, **options).ids == []
+    assert "e" not in api.requests[-1][1]["since"]
+    api.records.pop()
+    share = read(api, "none", **options)
+    api.records.append({"id": 3, "at": times[3]})
+    assert read(api, "none", share.position, **options).ids == [3]
 
 
 def test_the_first_request_can_start_at_a_given_position(api: HttpApi) -> None:

@@ -1,0 +1,80 @@
+"""CsvHeaders: the CSV files of a batch in groups of one header.
+
+Spark takes the names of the columns from the header of one file, and matches the columns of all files by
+position. So files with different headers are read separately. What must not live here: Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
+from flip27_source.readers.files.input import open_file, reading
+
+from .options import NativeOptions
+
+_THREADS = 16
+_PIECE_BYTES = 1 << 16
+_MOST_BYTES = 1 << 20
+_LINE = re.compile(rb"([^\r\n]*)[\r\n]")
+
+
+class CsvHeaders:
+    """The header lines of files, each read once."""
+
+    @classmethod
+    def of(cls, format_name: str, options: NativeOptions) -> CsvHeaders | None:
+        """None if headers do not name the columns."""
+        given = {name.lower(): text for name, text in options.spark.items()}
+        has_headers = format_name.lower() == "csv" and given.get("header", "").lower() == "true"
+        return cls(given, options.own) if has_headers else None
+
+    def __init__(self, options: Mapping[str, str], own: Options) -> None:
+        """``options``: Spark's, with names in lower case; ``own``: ``storage.*``."""
+        self._own = own
+        encoding = options.get("encoding", options.get("charset", "")).lower()
+        self._has_lines = "linesep" not in options and not re.match("utf-?(16|32)", encoding)
+        self._comment = options.get("comment", "").encode()
+        multi_line = options.get("multiline", "false").lower() == "true"
+        self._quote = options.get("quote", '"').encode() if multi_line else b""
+        self._known: dict[str, bytes | str] = {}
+
+    def groups(self, files: Sequence[FileSplit]) -> list[list[FileSplit]]:
+        """The files by their headers; a file whose header is not found here is a group of its own."""
+        new = [file for file in files if file.path not in self._known]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            self._known |= zip([file.path for file in new], pool.map(self._key, new), strict=True)
+        groups: dict[bytes | str, list[FileSplit]] = {}
+        for file in files:
+            groups.setdefault(self._known[file.path], []).append(file)
+        return list(groups.values())
+
+    def _key(self, file: FileSplit) -> bytes | str:
+        """The bytes of the header line, or the path."""
+        line = None
+        if self._has_lines:
+            try:
+                line = self._line(file)
+            except SplitReadError:  # Spark may know the compression, and otherwise says what is wrong
+                return file.path
+        is_open = line is not None and self._quote and line.count(self._quote) % 2
+        return file.path if line is None or is_open else line
+
+    def _line(self, file: FileSplit) -> bytes | None:
+        """The first line that is neither blank nor a comment; None if it is too long."""
+        text, at = b"", 0
+        with reading(file.path, self._own), open_file(file, self._own) as stream:
+            while len(text) < _MOST_BYTES:
+                piece = stream.read(_PIECE_BYTES)
+                text += piece or b"\n"
+                while (found := _LINE.match(text, at)) is not None:
+                    at, line = found.end(), found[1]
+                    if line.strip() and not (self._comment and line.startswith(self._comment)):
+                        return line
+                if not piece:
+                    return b""
+        return None
