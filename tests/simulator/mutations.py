@@ -149,7 +149,7 @@ def a_request_that_cannot_be_read_stops_the_query(_: Any, self: Requests) -> Wai
 
 @mutation
 def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def finish(self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool) -> None:
+    def finish(self: Requests, metadata: CheckpointMetadata, offset: Offset) -> None:
         target, lineage, name = metadata.target_directory, offset.lineage, offset.name
         if target is not None and lineage is not None and name is not None:
             self._savepoints.make(target, lineage, name, metadata.timestamp_ms)
