@@ -90,7 +90,7 @@ class LocalFile:
             return False
         mine = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
         with open(mine, "rb") as file, open(target, "rb") as other:
-            return _are_equal(file, other)
+            return _are_equal(file, other, info.st_size)
 
     def _removed(self, target: str) -> bool:
         if self._is_unchanged():
@@ -160,7 +160,7 @@ class RemoteFile:
             self._fs.open(self._path, "rb", block_size=_CHUNK_BYTES) as file,
             self._fs.open(target, "rb", block_size=_CHUNK_BYTES) as other,
         ):
-            return _are_equal(file, other)
+            return _are_equal(file, other, archived["size"])
 
     def _removed(self) -> bool:
         if self._is_unchanged():
@@ -185,8 +185,13 @@ def _other_bytes(path: str, target: str) -> ActionError:
     )
 
 
-def _are_equal(file: IO[bytes], other: IO[bytes]) -> bool:
-    while chunk := file.read(_CHUNK_BYTES):
-        if chunk != other.read(_CHUNK_BYTES):
+def _are_equal(file: IO[bytes], other: IO[bytes], size: int) -> bool:
+    """Compare two files of ``size`` bytes; a read that ends early tells nothing."""
+    while size:
+        chunk, beside = file.read(_CHUNK_BYTES), other.read(_CHUNK_BYTES)
+        if not chunk or len(chunk) != len(beside):
+            raise OSError(errno.EIO, "a file ended early while it was compared with the archive")
+        if chunk != beside:
             return False
-    return not other.read(1)
+        size -= len(chunk)
+    return True

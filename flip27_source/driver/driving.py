@@ -50,7 +50,7 @@ class Driving:
             self._store,
             offset.lineage,
             self._environment.now_ms(),
-            at=str(offset.name) if is_complete else None,
+            at=str(offset.name) if is_complete else "",
             is_renewed=self._is_renewed,
             process=self._environment.process,
         )

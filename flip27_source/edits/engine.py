@@ -103,19 +103,26 @@ class EditEngine:
         state_after: StateAfter,
     ) -> Edited[Any]:
         """Only what the two states do not have in common changes: either may have been rewound before."""
-        back_to, find = _name(request.checkpoint), lineage.document_if_there
-        lineage.chain(back_to, at)
+        back_to = _name(request.checkpoint)
+        known: dict[CheckpointName, CheckpointDocument | None] = dict(lineage.chain(back_to, at))
+
+        def find(name: CheckpointName) -> CheckpointDocument | None:
+            if name not in known:
+                known[name] = lineage.document_if_there(name)
+            return known[name]
+
         branches = Branches.of(steps_back(at, standing.metadata.edits, find), steps_back(back_to, (), find))
         undone, counted = (
             [split.split_id for step in steps for split in self._splits_in(lineage, step.document)]
             for steps in (branches.one[::-1], branches.other[::-1])
         )
         edited = self._editing.rewind(standing, state_after(back_to), undone, branches.fork)
-        known = {edit.request_id for step in branches.one for edit in step.document.raw.edits}
-        taken_back = [edit for edit in standing.metadata.edits if edit.request_id not in known]
+        recorded = {edit.request_id for step in branches.one for edit in step.document.raw.edits}
+        taken_back = [edit for edit in standing.metadata.edits if edit.request_id not in recorded]
+        in_both = set(undone)
         return replace(
             edited,
-            counted=tuple(name for name in counted if name not in {*undone}),
+            counted=tuple(name for name in counted if name not in in_both),
             notes=(
                 *_notes_on_edits(branches.one, "is taken back", taken_back),
                 *_notes_on_edits(branches.other, "counts again"),
@@ -135,8 +142,7 @@ class EditEngine:
         documents |= {name: lineage.document(name) for name in names[:1]}
         steps = list(steps_back(at, standing.metadata.edits, documents.get))
         path = {step.name for step in steps}
-        planned: list[Any] = []
-        left_alone: dict[str, str] = {}
+        asked: dict[CheckpointName, list[Any]] = {}
         for name in names:
             if name not in documents:
                 raise EditError(
@@ -144,11 +150,16 @@ class EditEngine:
                     remedy="plan and submit the edit again",
                 )
             splits = self._splits_in(lineage, documents[name])
-            asked = [split for split in splits if split.split_id in plans[name]]
-            ids = () if name in path else tuple(split.split_id for split in asked)
-            unread, _ = self._editing.read_after(standing, ids)
-            left_alone |= dict.fromkeys(unread, _UNDONE)
-            planned += [split for split in asked if split.split_id not in unread]
+            asked[name] = [split for split in splits if split.split_id in plans[name]]
+        undone = tuple(split.split_id for name in names if name not in path for split in asked[name])
+        unread, _ = self._editing.read_after(standing, undone) if undone else ((), {})
+        left_alone = dict.fromkeys(unread, _UNDONE)
+        planned = [
+            split
+            for name in names
+            for split in asked[name]
+            if name in path or split.split_id not in left_alone
+        ]
         if self._editing.rules.reader_bounds_splits:
             planned, without_start = self._starts(planned, standing, steps)
             left_alone |= without_start

@@ -41,7 +41,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         at: the newest checkpoint that it knows to be complete: the one that it continues after, at first;
-            None if it wrote the first one. Renewals and the driver's end bring it up to date.
+            empty if it wrote the first one. Renewals and the driver's end bring it up to date.
     """
 
     host: str
@@ -68,7 +68,7 @@ class DriverEpoch:
 
     Args:
         started_ms: the current time.
-        at: the checkpoint that the driver continues after; None if it wrote the first one.
+        at: the checkpoint that the driver continues after; empty if it wrote the first one.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
         process: returns the id of this process.
     """

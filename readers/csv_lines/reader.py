@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -95,15 +96,20 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
 
         Without these columns, which the caller replaces, the others would be at wrong positions.
         """
-        own = {field.name for field in self._fields} & {*self.all_names}
-        last = max(map(self.all_names.index, own), default=0)
-        if self.context.options[opts.HEADER] and not own.issuperset(self.all_names[:last]):
-            header = _lowered(self._header_of(split).names)
-            known = own | {name for name in self.constant_names if name.lower() in header}
-            names = [name for name in self.all_names if name in known]
-            if header[: len(names)] == _lowered(names):
-                return tuple(names)
-        return ()
+        if not self._own_names:
+            return ()
+        header = _lowered(self._header_of(split).names)
+        known = self._own_names | {name for name in self.constant_names if name.lower() in header}
+        names = [name for name in self.all_names if name in known]
+        return tuple(names) if header[: len(names)] == _lowered(names) else ()
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        """The other columns, if constant columns precede some of them and headers tell; else empty."""
+        own = frozenset(field.name for field in self._fields).intersection(self.all_names)
+        last = max((at for at, name in enumerate(self.all_names) if name in own), default=0)
+        is_told = self.context.options[opts.HEADER] and not own.issuperset(self.all_names[:last])
+        return own if is_told else frozenset()
 
     def _reader_of(self, names: tuple[str, ...]) -> CsvLinesReader:
         fields = {name: pa.field(name, pa.string()) for name in names}

@@ -129,9 +129,7 @@ def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None
     refuse_unknown_compression(path)
     raw = open_raw(split, options, fetched, reads_on=True)
     compression = _compression(path)
-    if compression is None:
-        return raw
-    if split.length == 0:
+    if compression is None or split.length == 0:
         return raw
     stream: Any
     if compression == "gzip":

@@ -219,7 +219,8 @@ class FilesLife(Life):
         if self.is_always_cleaned and "sourceArchiveDir" in self.options:
             archived = self.landing.archived()
             if archived != self.arrived.keys() - self.broken:
-                raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
+                wanted = self.arrived.keys() - self.broken
+                raise DefectFound(f"the archive has {sorted(archived)} instead of {sorted(wanted)}")
         self._check_forks()
 
     def _check_rows(self) -> None:

@@ -19,7 +19,7 @@ from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver import reports
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
-from flip27_source.enumerators.files import cleaning as file_cleaning
+from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import AccessError
@@ -149,7 +149,7 @@ def a_request_that_cannot_be_read_stops_the_query(_: Any, self: Requests) -> Wai
 
 @mutation
 def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def finish(self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool) -> None:
+    def finish(self: Requests, metadata: CheckpointMetadata, offset: Offset) -> None:
         target, lineage, name = metadata.target_directory, offset.lineage, offset.name
         if target is not None and lineage is not None and name is not None:
             self._savepoints.make(target, lineage, name, metadata.timestamp_ms)
@@ -159,7 +159,7 @@ def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch
 
 
 @mutation
-@around(file_cleaning, "can_rename")
+@around(file_archive, "can_rename")
 def names_are_taken_for_globs_where_files_are_moved(*_: Any) -> bool:
     return True
 

@@ -79,8 +79,8 @@ def _count(file: Path) -> int:
 
 
 def _rows_in(landing: Path) -> Counter[Row]:
-    lines = (line for file in landing.glob("[0-9]*.json") for line in file.open(encoding="utf-8"))
-    return Counter(tuple(json.loads(line).values()) for line in lines)
+    texts = (file.read_text(encoding="utf-8") for file in landing.glob("[0-9]*.json"))
+    return Counter(tuple(json.loads(line).values()) for text in texts for line in text.splitlines())
 
 
 def _rows_out(files: Iterable[Path]) -> Counter[Row]:

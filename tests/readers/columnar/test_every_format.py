@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -178,7 +179,9 @@ def test_a_range_has_the_same_rows_whichever_columns_are_read_and_even_if_anothe
     splits = ranges_of(path, range(0, path.stat().st_size, path.stat().st_size // 5))
     whole = [rows_of(name, split) for split in splits]
     assert [rows_of(name, split, "m long") for split in splits] == whole
+    times = path.stat()
     path.write_bytes(bytes(8) + path.read_bytes()[8:])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     for split, expected in zip(splits, whole, strict=True):
         assert rows_of(name, split) in (None, expected)
 
