@@ -166,14 +166,15 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         while True:
             safe, self._waiting = settled(self._waiting, allowed, writers_of(table.database))
             waiting = self._waiting
-            self.context.metrics.gauge("openTransactions", 0 if waiting is None else len(waiting.writers))
+            processes = {} if waiting is None else waiting.writers.processes
+            self.context.metrics.gauge("openTransactions", len(processes))
             if safe is not None or waiting is None or not self._is_bounded:
                 return safe
             if time.monotonic() > deadline:
-                processes = ", ".join(sorted(set(waiting.writers.values())))
+                named = ", ".join(sorted(set(processes.values())))
                 raise DiscoveryError(
                     f"writing transactions have been open for {options[opts.TRANSACTION_TIMEOUT]:g} seconds, "
-                    f"and rows of {table.name} wait for them (processes {processes})",
+                    f"and rows of {table.name} wait for them (processes {named})",
                     remedy="end these transactions (pg_stat_activity, pg_prepared_xacts), or set a longer "
                     "transactionTimeout",
                 )

@@ -39,7 +39,7 @@ def newest_allowed(
     form = _TIME.fullmatch(text)
     if form is None or form["between"] is None:
         # A date is complete when its day is over. A year after 9999 or BC is held back nevertheless.
-        return str(allowed.astimezone(zone).date() - dt.timedelta(days=1))
+        return str(_local(allowed, zone).date() - dt.timedelta(days=1))
     return _in_form(form, allowed, zone)
 
 
@@ -62,10 +62,18 @@ def is_time(text: str, kind: str) -> bool:
     return kind in ("string", "large_string", "string_view") and _TIME.fullmatch(text) is not None
 
 
+def _local(time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    """The greatest local time below which no later moment is: the clock may be about to be put back."""
+    local = time.astimezone(zone)
+    while local.fold == 0 and local.replace(fold=1).utcoffset() != local.utcoffset():
+        local = local.replace(second=0, microsecond=0) - dt.timedelta(microseconds=1)
+    return local
+
+
 def _in_form(form: re.Match[str], time: dt.datetime, zone: dt.tzinfo) -> str:
     suffix = form["zone"] or ""
     if suffix in ("", "Z"):
-        local = time.astimezone(dt.UTC if suffix else zone)
+        local = _local(time, dt.UTC if suffix else zone)
     else:
         sign = -1 if suffix[0] == "-" else 1
         digits = suffix[1:].replace(":", "").ljust(4, "0")

@@ -12,7 +12,7 @@ What lives here: the rule, and the query for the holders.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.sql.database import Database
 from flip27_source.enumerators.sql.failures import DatabaseFailure
@@ -31,7 +31,9 @@ WHERE l.locktype = 'relation' AND l.granted AND l.relation >= 16384
   AND (c.relkind IS NULL OR c.relkind IN ('r', 'p', 'S'))
   AND l.pid IS DISTINCT FROM pg_backend_pid()
 """
-IS_STANDBY = "SELECT CAST(pg_is_in_recovery() AS text)"
+SERVER = (
+    "SELECT CASE WHEN pg_is_in_recovery() THEN 'standby' ELSE CAST(pg_postmaster_start_time() AS text) END"
+)
 
 _REMEDY = (
     'read from the primary server; or add .option("waitForTransactions", "false"), and a lag that is longer '
@@ -40,15 +42,28 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writers:
+    """The transactions that hold locks for writing.
+
+    Attributes:
+        server: the run of the server. A prepared transaction gets another id when the server restarts.
+        processes: the process of each transaction, by its id.
+    """
+
+    server: str
+    processes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A cursor that waits for transactions; ``writers`` has the process of each, by the transaction's id."""
+    """A cursor that waits for transactions."""
 
     newest: Cursor
-    writers: Mapping[str, str]
+    writers: Writers
 
 
 def settled(
-    waiting: Waiting | None, newest: Cursor | None, writers: Mapping[str, str]
+    waiting: Waiting | None, newest: Cursor | None, writers: Writers
 ) -> tuple[Cursor | None, Waiting | None]:
     """The cursor up to which all rows are visible, if one is known, and the cursor that waits.
 
@@ -59,21 +74,23 @@ def settled(
     """
     safe: Cursor | None = None
     if waiting is not None:
-        left = {name: pid for name, pid in waiting.writers.items() if name in writers}
+        before, left = waiting.writers, writers.processes
+        if before.server == writers.server:
+            left = {name: pid for name, pid in before.processes.items() if name in left}
         if left:
-            return None, Waiting(newest=waiting.newest, writers=left)
+            return None, Waiting(newest=waiting.newest, writers=replace(writers, processes=left))
         safe = waiting.newest
     if newest is None:
         return safe, None
-    if not writers:
+    if not writers.processes:
         return newest, None
     return safe, Waiting(newest=newest, writers=writers)
 
 
-def writers_of(database: Database) -> dict[str, str]:
-    """The transactions that hold locks for writing, and their processes."""
+def writers_of(database: Database) -> Writers:
     try:
-        if database.value(IS_STANDBY) == "true":
+        server = database.value(SERVER)
+        if server == "standby":
             raise DiscoveryError(
                 "the server is a standby, which does not show the open transactions of its primary",
                 remedy=_REMEDY,
@@ -83,4 +100,4 @@ def writers_of(database: Database) -> dict[str, str]:
         raise DiscoveryError(
             f"the server does not show its open transactions: {failure.what}", remedy=_REMEDY
         ) from None
-    return dict(rows)
+    return Writers(server=server, processes=dict(rows))

@@ -7,6 +7,9 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
 
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
@@ -83,7 +86,7 @@ class CursorTable:
         if newest is None:
             return
         pairs = zip(newest.values, newest.types, strict=True)
-        if any(_is_infinite(value) for value, kind in pairs if not kind.endswith(("string", "binary"))):
+        if any(_is_infinite(*pair) for pair in pairs if not pair[1].endswith(("string", "binary"))):
             raise DiscoveryError(
                 f"{self.name} has a row with the cursor {newest}: no later row could be greater",
                 remedy="correct the row, or leave such rows out with option query",
@@ -157,16 +160,26 @@ class CursorTable:
     def _column(self, name: str) -> str:
         names: list[str] = self.fields.names
         if name in names:
+            self._check_order(name)
             return name
         same = [other for other in names if other.lower() == name.lower()]
         if len(same) == 1:
-            return same[0]
+            return self._column(same[0])
         raise OptionError(
             f"option {opts.CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; it "
             f"has {', '.join(names)}",
             remedy="name columns of the table; if the column was renamed or dropped, its positions are lost: "
             "start a new query with a startingCursor",
         )
+
+    def _check_order(self, name: str) -> None:
+        if pa.types.is_dictionary(self.fields.field(name).type):
+            raise OptionError(
+                f"option {opts.CURSOR_COLUMNS.name} contains {name!r}, an ENUM, whose values are sorted by "
+                "their declaration and compared with a position as texts: rows would be missing",
+                remedy="with option query, select another column for the cursor: CAST(... AS VARCHAR), or on "
+                "DuckDB enum_code(...)",
+            )
 
     def _start(self, columns: Sequence[str], values: Sequence[str]) -> str | None:
         if not values:
@@ -186,11 +199,12 @@ class CursorTable:
         return dialect.compared(columns, ">=", literals)
 
 
-def _is_infinite(value: str) -> bool:
+def _is_infinite(value: str, kind: str) -> bool:
     try:
-        return not math.isfinite(float(value))
-    except ValueError:
+        number = Decimal(value)  # because a numeric may be greater than any float
+    except InvalidOperation:
         return False
+    return not (math.isfinite(float(value)) if kind == "number" else number.is_finite())
 
 
 class BrokenConnection(Exception):  # noqa: N818 - not an error yet

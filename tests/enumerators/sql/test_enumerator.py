@@ -76,6 +76,31 @@ def test_a_limit_on_bytes_makes_batches_of_fewer_rows(sqlite: Shop, flip27_engin
     assert batches_of(engine) == [[1, 2], [3, 4], [5, 6]]
 
 
+def test_a_cursor_may_be_greater_than_any_float(postgres: PostgresServer, flip27_engine: Engine) -> None:
+    with postgres_shop(postgres) as shop:
+        shop.execute("CREATE TABLE great (n numeric)")
+        shop.execute("INSERT INTO great VALUES (1), (1e309)")
+        engine = flip27_engine(
+            shop.with_options(table="great", cursorColumns="n"), schema=pa.schema([("n", pa.string())])
+        )
+        assert batches_of(engine) == [["1", "1" + "0" * 309]]
+
+
+def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
+    with duckdb_shop(tmp_path) as shop:
+        shop.execute("CREATE TABLE moods AS SELECT unnest(['z', 'm', 'a'])::ENUM('z', 'm', 'a') AS mood")
+        with pytest.raises(Flip27Error, match="contains 'mood', an ENUM"):
+            list(run(shop.with_options(table="moods", cursorColumns="mood", partitionRows="1")))
+        query = "SELECT mood, enum_code(mood) AS place FROM moods"
+        options = shop.with_options(query=query, cursorColumns="place", partitionRows="1")
+        del options["table"]
+        assert [mood for batch in run(options) for mood in batch.column("mood").to_pylist()] == [
+            "z",
+            "m",
+            "a",
+        ]
+
+
 def test_a_row_with_the_greatest_possible_cursor_stops_the_query(sqlite: Shop) -> None:
     sqlite.execute("CREATE TABLE scores (score REAL)")
     sqlite.execute("INSERT INTO scores VALUES (1.5), (9e999)")

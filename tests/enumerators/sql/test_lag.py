@@ -42,6 +42,22 @@ def test_a_time_without_a_zone_is_taken_in_the_time_zone_of_the_option() -> None
     assert allowed("2024-05-01 14:00:00", "timestamp[us]", zone=BERLIN) == "2024-05-01 13:59:00"
 
 
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        ("2024-10-26 23:59:59", "2024-10-27 01:59:59"),
+        ("2024-10-27 00:30:00", "2024-10-27 01:59:59"),
+        ("2024-10-27 01:30:00", "2024-10-27 02:30:00"),
+        ("2024-10-27 02:00:00", "2024-10-27 03:00:00"),
+        ("2024-03-31 01:30:00", "2024-03-31 03:30:00"),
+    ],
+)
+def test_times_of_an_hour_that_the_zone_repeats_wait_until_it_begins_again(now: str, found: str) -> None:
+    moment = dt.datetime.fromisoformat(f"{now}+00:00") + dt.timedelta(seconds=60)
+    newest = "2024-12-31 00:00:00"
+    assert newest_allowed(newest, "timestamp[us]", now=moment, lag_s=60, zone=BERLIN) == found
+
+
 def test_a_date_is_read_once_its_day_has_ended_and_the_lag_has_passed() -> None:
     assert allowed("2024-05-01", "date32[day]") == "2024-04-30"
     assert allowed("2024-05-01", "string", lag_s=13 * 3600) == "2024-04-29"

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from flip27_source.enumerators.sql.open_transactions import Waiting, settled
+from flip27_source.enumerators.sql.open_transactions import Waiting, Writers, settled
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.errors import DiscoveryError
 from flip27_source.testing import MicroBatchEngine, run
-from tests.enumerators.sql.shops import Shop, batches_of, polled, postgres_shop
-from tests.postgres_server import PostgresServer
+from tests.enumerators.sql.shops import Shop, batches_of, of_postgres, polled, postgres_shop
+from tests.postgres_server import PostgresServer, postgres_server
 
 Engine = Callable[..., MicroBatchEngine]
 
@@ -22,16 +22,16 @@ def cursor(number: int) -> Cursor:
     return Cursor(values=(str(number),), types=("int64",))
 
 
-def waiting(number: int, *writers: str) -> Waiting:
-    return Waiting(newest=cursor(number), writers=dict.fromkeys(writers, "1"))
+def waiting(number: int, *names: str) -> Waiting:
+    return Waiting(newest=cursor(number), writers=writers(*names))
 
 
-def writers(*names: str) -> dict[str, str]:
-    return dict.fromkeys(names, "1")
+def writers(*names: str) -> Writers:
+    return Writers(server="today", processes=dict.fromkeys(names, "1"))
 
 
 def test_without_writers_all_visible_rows_are_safe() -> None:
-    assert settled(None, cursor(6), {}) == (cursor(6), None)
+    assert settled(None, cursor(6), writers()) == (cursor(6), None)
 
 
 def test_rows_seen_while_a_writer_is_open_wait_for_that_writer() -> None:
@@ -44,7 +44,7 @@ def test_rows_do_not_wait_for_writers_that_begin_later() -> None:
 
 def test_rows_are_safe_once_their_writers_have_ended_and_later_rows_wait_for_the_others() -> None:
     assert settled(waiting(6, "b"), cursor(9), writers("c")) == (cursor(6), waiting(9, "c"))
-    assert settled(waiting(6, "b"), cursor(9), {}) == (cursor(9), None)
+    assert settled(waiting(6, "b"), cursor(9), writers()) == (cursor(9), None)
 
 
 @pytest.fixture
@@ -140,6 +140,23 @@ def test_rows_wait_for_a_prepared_transaction(shop: Shop, begin: Begin, engine: 
     assert polled(engine) == []
     shop.execute("COMMIT PREPARED 'flip27'")
     assert polled(engine) == [[1, 2]]
+
+
+def test_rows_wait_for_a_prepared_transaction_while_the_server_restarts(flip27_engine: Engine) -> None:
+    with postgres_server() as server, server.database() as name:
+        with server.connect(name) as connection:
+            connection.execute("CREATE TABLE events (id bigserial PRIMARY KEY, name text)")
+        engine = flip27_engine(of_postgres(server, name, table="events", cursorColumns="id"))
+        assert batches_of(engine) == []
+        with server.connect(name) as connection:
+            for statement in ("BEGIN", EVENT, "PREPARE TRANSACTION 'flip27'", EVENT):
+                connection.execute(statement)
+        assert polled(engine) == []
+        server.restart()
+        assert polled(engine) == []
+        with server.connect(name) as connection:
+            connection.execute("COMMIT PREPARED 'flip27'")
+        assert polled(engine) == [[1, 2]]
 
 
 def test_rows_do_not_wait_for_transactions_that_only_read(
