@@ -263,6 +263,27 @@ def test_a_state_location_that_the_source_would_read_is_refused(
         MicroBatchEngine(options).run_batch()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cleanSource": "archive"},
+        {"cleanSource": "archive", "sourceArchiveDir": "{0}/archive"},
+        {"latestFirst": "true", "fileOrder": "name"},
+        {"seenFiles": "nameCursor", "fileNameOnly": "true"},
+    ],
+)
+def test_options_that_a_query_refuses_fail_with_its_error(tmp_path: Path, options: dict[str, str]) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    options = {"path": f"{tmp_path}", "reader": "text"} | options
+    options = {name: value.format(tmp_path) for name, value in options.items()}
+    with pytest.raises(OptionError) as refused:
+        MicroBatchEngine({"enumerator": "files"} | options).run_batch()
+    words = [word for pair in options.items() for word in ("--option", "=".join(pair))]
+    said = flip27("check", *words, "--json")
+    found = {item["check"]: item["found"] for item in said.data["findings"] if item["status"] == "failed"}
+    assert (said.code, found["options"]) == (3, refused.value.what)
+
+
 def test_an_object_store_is_checked_with_its_conditional_put(s3_bucket: S3Bucket) -> None:
     options = [word for pair in s3_bucket.options.items() for word in ("--option", "=".join(pair))]
     s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a.txt", b"a\n")

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import pyarrow as pa
 import typer
 
+from flip27_source.coordination.context import CoordinatorSettings
+from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.subtask_reports import ReportDemand
+from flip27_source.driver.background import BackgroundRunner
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
 from flip27_source.registry import find_enumerator
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksSource, Finding, Status, failure, finding_of, ok, skipped
-from flip27_source.source_options import STATE_LOCATION
+from flip27_source.source_options import PATH, STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, source_options
 from ..rendering import Answer, Table
@@ -88,7 +94,7 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     except Flip27Error as error:
         yield failure("options", error)
         return
-    yield ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
+    yield finding_of("options", lambda: _created(source))
     location = source.options[STATE_LOCATION]
     if location is None:
         yield skipped("state location", "not given", "give it with --state")
@@ -108,6 +114,16 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     yield from queues(source.options)
     if first is not None and source.reader_name != _ANY_READER:
         yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
+
+
+def _created(source: Source) -> Finding:
+    """Create the coordinator and the enumerator, which refuse options that contradict each other."""
+    has_path = source.options[PATH] is not None or bool(source.options[PATHS])
+    if has_path or not issubclass(source.enumerator_type, FilesEnumerator):
+        unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
+        settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
+        SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()
+    return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
