@@ -20,7 +20,7 @@ class ActionRunner:
         self._perform = perform
         self._threads = threads
         self._started: list[threading.Thread] = []
-        self._due: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._due: queue.Queue[tuple[int, Any]] = queue.Queue()
         self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         self._closed = threading.Event()
 
@@ -37,6 +37,10 @@ class ActionRunner:
     def drain(self) -> list[tuple[int, str | None]]:
         """The actions that have ended since the last call: number, and error if the action failed."""
         return [self._ended.get() for _ in range(self._ended.qsize())]
+
+    def wait(self) -> None:
+        """Block until every action that was submitted has ended."""
+        self._due.join()
 
     def close(self) -> None:
         """Start no further action; running actions end by themselves."""
@@ -57,6 +61,7 @@ class ActionRunner:
             if self._closed.is_set():
                 return
             self._ended.put((number, self._outcome(action)))
+            self._due.task_done()
 
     def _outcome(self, action: Any) -> str | None:
         """Perform an action; return its error if it fails."""

@@ -24,7 +24,7 @@ from ..coordination.batch_limits import UNLIMITED, Limits
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
-from ..enumerator_context import RetryPolicy
+from ..enumerator_context import Boundedness, RetryPolicy
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -126,7 +126,12 @@ class Cycle:
             self.requests.refuse_edits(error)
             self._continue_from(before)
             pending = self._plan(limits)
-        return None if pending is None else self._write(pending, start)
+        if pending is not None:
+            return self._write(pending, start)
+        if self._settings.boundedness is Boundedness.BOUNDED:
+            # The run ends now: short runs would never perform the actions of the batches before them.
+            self._current.actions.wait()
+        return None
 
     @contextmanager
     def whole_or_not_at_all(self) -> Iterator[None]:

@@ -90,6 +90,9 @@ class InlineActions(ActionRunner):
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
+    def wait(self) -> None:
+        """No action waits."""
+
     def end(self) -> list[tuple[int, str | None]]:
         return self.drain()
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
 from flip27_source.coordination.actions import ActionPolicy, PendingAction, PendingActions
 from flip27_source.driver.action_runner import ActionRunner
+from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import ActionError
 from tests.deadline import until
@@ -85,6 +88,29 @@ def test_the_actions_of_the_last_batch_are_performed_after_a_restart_S97() -> No
     batches.restart()
     assert batches.batch() is None
     assert performed("archive a")
+
+
+def test_a_run_without_new_data_performs_the_actions_that_are_due_before_it_ends() -> None:
+    begin = threading.Event()
+
+    class StartsOnceWaitedFor(ActionRunner):
+        def wait(self) -> None:
+            begin.set()
+            super().wait()
+
+    class Short(Batches):
+        def environment(self) -> Environment:
+            def held(perform: Callable[[Any], None]) -> ActionRunner:
+                return StartsOnceWaitedFor(lambda action: perform(action) if begin.wait(20) else None)
+
+            return replace(super().environment(), new_actions=held)
+
+    batches = Short(Archives, EchoReader, boundedness=Boundedness.BOUNDED)
+    batches.shelve("a")
+    batches.batch()
+    batches.restart()
+    assert batches.batch() is None
+    assert Archives.done == ["archive a"]
 
 
 def test_an_action_that_failed_before_a_crash_is_stored_and_performed_after_the_restart() -> None:
