@@ -160,8 +160,7 @@ class Cycle:
             state = None if self._savepoint is None else self._savepoint.snapshot
         else:
             state = self._restorer.restored(offset)
-        self.driving.take_over(offset)
-        self._restorer.check_taken_over(offset)
+        self._restorer.take_over(offset)
         self.requests.restored_at(offset, None if state is None else state.metadata)
         self._watch_requests()
         self.at = offset

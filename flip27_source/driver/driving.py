@@ -33,8 +33,8 @@ class Driving:
         """The epoch of the next document; the first document of a lineage is written in its first epoch."""
         return 1 if self._epoch is None else self._epoch.epoch
 
-    def take_over(self, offset: Offset, *, is_complete: bool = True) -> None:
-        """Drive the lineage from this offset on.
+    def take_over(self, offset: Offset, *, is_first: bool = False) -> None:
+        """Claim the lineage, to drive it from this offset on.
 
         Raises:
             StaleDriverError: another driver has taken over the lineage that this one drove.
@@ -50,10 +50,15 @@ class Driving:
             self._store,
             offset.lineage,
             self._environment.now_ms(),
-            at=str(offset.name) if is_complete else "",
+            at="" if is_first else None,
             is_renewed=self._is_renewed,
             process=self._environment.process,
         )
+
+    def confirm(self, offset: Offset) -> None:
+        """This driver may drive the lineage that it has claimed, from this offset on."""
+        if self._epoch is not None:
+            self._epoch.confirm(str(offset.name))
 
     def give_back(self) -> None:
         """Another driver drives the lineage: this one never did, so its epoch, the newest, must not stand."""
@@ -65,7 +70,7 @@ class Driving:
     def wrote_first(self, offset: Offset) -> None:
         """The first checkpoint of a new lineage is durable: drive that lineage."""
         if self._epoch is None or self._epoch.lineage != offset.lineage:
-            self.take_over(offset, is_complete=False)
+            self.take_over(offset, is_first=True)
 
     def completed(self, offset: Offset) -> None:
         """A checkpoint is complete."""

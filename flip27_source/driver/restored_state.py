@@ -128,19 +128,26 @@ class StateRestorer:
         needs_plan = kind.wants_finished_splits(self._source.options) or self._has_reports(offset)
         return self._storage.restore(offset, with_plan=needs_plan)
 
-    def check_taken_over(self, offset: Offset) -> None:
-        """Check again once this driver drives the lineage: it may have been suspended since :meth:`restored`.
+    def take_over(self, offset: Offset) -> None:
+        """Drive the lineage, unless another driver has continued it since :meth:`restored`.
+
+        This driver may have been suspended meanwhile.
 
         Raises:
             StaleDriverError: another driver has committed checkpoints in the meantime.
         """
-        if self._committed_after(offset) not in (None, self._committed):
+        self._driving.take_over(offset)
+        try:
+            if self._committed_after(offset) not in (None, self._committed):
+                raise StaleDriverError(
+                    f"another driver has continued {offset.lineage} while this one restored checkpoint "
+                    f"{offset.checkpoint_id}",
+                    remedy=STOP_ONE,
+                )
+            self._driving.confirm(offset)
+        except BaseException:
             self._driving.give_back()
-            raise StaleDriverError(
-                f"another driver has continued {offset.lineage} while this one restored checkpoint "
-                f"{offset.checkpoint_id}",
-                remedy=STOP_ONE,
-            )
+            raise
 
     def savepoint(self) -> RestoredSavepoint | None:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.

@@ -40,8 +40,9 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The driver that took over.
 
     Attributes:
-        at: the newest checkpoint that it knows to be complete: the one that it continues after, at first;
-            empty if it wrote the first one. Renewals and the driver's end bring it up to date.
+        at: the newest checkpoint that it knows to be complete: the one that it continues after, at first.
+            Renewals and the driver's end bring it up to date. Empty if it wrote the first one; None if it
+            does not know yet whether it may drive the lineage.
     """
 
     host: str
@@ -63,12 +64,24 @@ def newest_driver(store: Store, lineage: str) -> NewestDriver | None:
     return NewestDriver(epoch, _record(store, lineage, epoch)) if epoch else None
 
 
+def line_driver(store: Store, lineage: str) -> tuple[int, DriverRecord] | None:
+    """The newest driver that continues a known checkpoint, and its epoch; None if there is none.
+
+    A claim alone says nothing: its driver may have been suspended, and find that it must not drive.
+    """
+    for epoch in sorted(_listed(store, lineage).epochs, reverse=True):
+        record = _record(store, lineage, epoch)
+        if record is not None and record.at is not None:
+            return epoch, record
+    return None
+
+
 class DriverEpoch:
     """The epoch of one driver in one lineage; the constructor claims it.
 
     Args:
         started_ms: the current time.
-        at: the checkpoint that the driver continues after; empty if it wrote the first one.
+        at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
         process: returns the id of this process.
     """
@@ -104,15 +117,20 @@ class DriverEpoch:
                 self._say(started_ms)
             except StateError as error:  # correctness does not depend on it, and it is renewed later
                 _log.warning("this driver could not record that it is alive: %s", error)
-        for old in taken.epochs:
-            if old < self.epoch - 1:
-                self._forget(file_names.driver_file(lineage, old))
+        self._older = [old for old in taken.epochs if old < self.epoch - 1]
         for epoch, said_ms in taken.renewals:
             self._forget(file_names.renewal_file(lineage, epoch, said_ms))
 
     def completed(self, at: str) -> None:
         """Note that a checkpoint is complete. Only a later checkpoint or the record proves it to others."""
         self._completed = at
+
+    def confirm(self, at: str) -> None:
+        """Record that this driver continues after a checkpoint, and forget older drivers."""
+        self.completed(at)
+        self._write_completed()
+        while self._older:
+            self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..coordination.edit_values import AppliedEdit, EditOperation
-from ..errors import CorruptStateError, MissingStateError, StateError
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
-from .driver_epochs import newest_driver
+from .driver_epochs import line_driver
 from .file_names import CheckpointName
 from .report_contents import StoredReport, decode_stored_report
 from .segment_files import most_packed_bytes, unpack_segment
 from .store import Store
+
+_UNREADABLE = (MissingStateError, CorruptStateError, IncompatibleStateError)
+"""Errors of a document itself; an error of access says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,14 +267,14 @@ class StoredLineage:
         names = self.names()
         for name in sorted((name for name in names if name > start), reverse=True):
             # A damaged or missing document proves nothing, and the query does not need it.
-            with contextlib.suppress(StateError):
+            with contextlib.suppress(*_UNREADABLE):
                 chain = self.chain(start, name)
                 if len(chain) > 1:
                     return chain[-2][0]
         is_one_line = len({name.checkpoint_id for name in names}) == len(names)
         if or_beside and not (is_one_line and start == max(names, default=start)):
             at: CheckpointName | None = start
-            with contextlib.suppress(StateError):
+            with contextlib.suppress(*_UNREADABLE):
                 newest = self.line().newest_complete
                 while newest is not None and at is not None and at.checkpoint_id > newest.checkpoint_id:
                     at = self.document(at).parent
@@ -293,11 +296,12 @@ class StoredLineage:
             later = [name for name in names if name.checkpoint_id >= min(twice)]
             head = max(later, key=lambda name: (self._written(name), name))
         is_in_files = self._store is not None and self._given is None
-        driver = newest_driver(self.store, self.folder) if is_in_files else None
-        if driver is None or driver.record is None:
+        driver = line_driver(self.store, self.folder) if is_in_files else None
+        if driver is None:
             return Line(names=(head,))
-        at = CheckpointName.parse(driver.record.at or "")
-        if driver.epoch > self._written(head)[0] and at is not None and at in names:
+        epoch, record = driver
+        at = CheckpointName.parse(record.at or "")
+        if epoch > self._written(head)[0] and at is not None and at in names:
             head = at  # the newest driver continues after this checkpoint, and has written nothing yet
         return Line(names=(head,), is_complete=at == head)
 

@@ -12,7 +12,9 @@ from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import MissingStateError, StaleDriverError, StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch
+from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.store import MemoryStore
+from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
 from tests.edits.edited import IDS
@@ -174,16 +176,40 @@ def test_two_queries_in_one_location_do_not_fence_each_other(batches: Batches) -
     assert other.batch() == ["b"]
 
 
-def test_a_driver_that_was_suspended_while_it_restored_does_not_take_over() -> None:
+@pytest.mark.parametrize(
+    ("call", "fails"),
+    [
+        ("read nothing", StaleDriverError),
+        ("read checkpoints", StateLocationError),  # whether Spark has committed more cannot be found out
+        ("delete", StaleDriverError),  # the claim stays
+    ],
+)
+def test_a_driver_that_was_suspended_while_it_restored_does_not_take_over(
+    call: str, fails: type[Exception]
+) -> None:
     FEEDS["late"] = items(*"abcd")
     store, one, options = Interrupted(), Limits(files=1), {"feed": "late", "stateLocation": "/x"}
     living, late = (Batches(Feed, EchoReader, options, store=store) for _ in "12")
     living.batch(one)
     late.committed = late.logged = living.committed
-    store.before = ("list drivers", lambda: [living.batch(one) for _ in range(2)])
-    with pytest.raises(StaleDriverError, match=r"another driver has continued .* checkpoint 1"):
+
+    def refused() -> None:
+        store.before = (call, refused)
+        raise StateLocationError("the disk does not answer", remedy="wait")
+
+    def continued() -> None:
+        for _ in range(2):
+            living.batch(one)
+        store.before = (call, refused)
+
+    store.before = ("list drivers", continued)
+    with pytest.raises(fails):
         late.trigger()
-    assert living.batch(one) == ["d"]
+    store.before = None
+    newest = Offset.from_json(living.committed)
+    assert StoredLineage(store, str(newest.lineage)).line().newest == newest.name
+    if call != "delete":
+        assert living.batch(one) == ["d"]
 
 
 def test_a_renewal_that_could_not_be_deleted_is_deleted_when_the_driver_ends() -> None:
