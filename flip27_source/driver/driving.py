@@ -26,6 +26,7 @@ class Driving:
         self._environment = environment
         self._is_renewed = is_renewed
         self._epoch: DriverEpoch | None = None
+        self._given_back: DriverEpoch | None = None
         self._checked_ms: int | None = None
 
     @property
@@ -61,11 +62,11 @@ class Driving:
             self._epoch.confirm(str(offset.name))
 
     def give_back(self) -> None:
-        """Another driver drives the lineage: this one never did, so its epoch, the newest, must not stand."""
+        """This driver does not drive the lineage that it has claimed: its epoch must not stand."""
         if self._epoch is not None:
             self._epoch.end()
             self._epoch.give_back()
-            self._epoch = None
+            self._given_back, self._epoch = self._epoch, None
 
     def wrote_first(self, offset: Offset) -> None:
         """The first checkpoint of a new lineage is durable: drive that lineage."""
@@ -95,6 +96,7 @@ class Driving:
             epoch.renew(self._environment.now_ms())
 
     def end(self) -> None:
-        """The run is over."""
-        if self._epoch is not None:
-            self._epoch.end()
+        """The run is over. What a claim that was given back has left is deleted again."""
+        for epoch in (self._epoch, self._given_back):
+            if epoch is not None:
+                epoch.end()
