@@ -9,52 +9,8 @@ import psycopg
 import pytest
 
 from flip27_source.enumerators.postgres.split import parse_lsn
-from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import TestedDatabase
 from tests.enumerators.postgres.log import Transaction
-
-VALUES = {
-    "d date": "2024-03-01", "ts timestamp": "2024-03-01 10:11:12.5",
-    "tz timestamptz": "2024-03-01 10:11:12+00", "i interval": "1 year 2 days 03:04:05",
-    "f float8": "0.30000000000000004", "b bytea": "\\xff00", "m money": "$1.50",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("is_hostile", [False, True])
-def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
-    database: TestedDatabase, is_hostile: bool
-) -> None:
-    database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(VALUES)})")
-    writer = database.session()
-    writer.execute("SET bytea_output = hex")
-    writer.execute("INSERT INTO t VALUES (1, %s, %s, %s, %s, 0.1::float8 + 0.2, %s, 1.5::numeric::money)", [
-        value for name, value in VALUES.items() if name not in ("f float8", "m money")
-    ])  # fmt: skip
-    settings = {
-        "DateStyle": "ISO,MDY", "TimeZone": "UTC", "IntervalStyle": "postgres",
-        "extra_float_digits": "1", "bytea_output": "hex",
-    }  # fmt: skip
-    if is_hostile:
-        settings = {
-            "DateStyle": "German", "TimeZone": "Asia/Kolkata", "IntervalStyle": "iso_8601",
-            "extra_float_digits": "-3", "bytea_output": "escape",
-        }  # fmt: skip
-    reader = database.session(**settings)
-    ((change,),) = [each.changes for each in log.peek(reader, database.slot)]
-    with reader.cursor().copy("COPY (SELECT * FROM t) TO STDOUT") as copy:
-        copied = b"".join(copy).decode().rstrip("\n").replace("\\\\", "\\").split("\t")
-    assert change is not None
-    found = list(change.values())
-    assert found == copied
-    hostile = [
-        "01.03.2024", "01.03.2024 10:11:12.5", "01.03.2024 15:41:12 IST", "P1Y2DT3H4M5S", "0.3",
-        "\\377\\000", "$1.50",
-    ]  # fmt: skip
-    plain = [
-        "2024-03-01", "2024-03-01 10:11:12.5", "2024-03-01 10:11:12+00", "1 year 2 days 03:04:05",
-        "0.30000000000000004", "\\xff00", "$1.50",
-    ]  # fmt: skip
-    assert found[1:] == (hostile if is_hostile else plain)
 
 
 def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:

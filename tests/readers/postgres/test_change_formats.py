@@ -33,10 +33,18 @@ ALTER TABLE readings REPLICA IDENTITY NOTHING;
 LONG = "".join(chr(97 + number % 26) for number in range(5000))
 
 
+HOSTILE = {
+    "DateStyle": "German", "TimeZone": "Asia/Kolkata", "IntervalStyle": "iso_8601",
+    "extra_float_digits": "-3", "bytea_output": "escape",
+}  # fmt: skip
+"""Settings with which other sessions of the database write texts that nobody reads back unchanged."""
+
+
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[TestedDatabase]:
-    """A database with three tables."""
+    """A database with three tables, whose sessions have odd settings unless they set their own."""
     with new_database(postgres, TABLES) as database:
+        database.execute(*(f"ALTER DATABASE {database.name} SET {n} = '{v}'" for n, v in HOSTILE.items()))
         yield database
 
 
