@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import psycopg
 import pytest
@@ -72,19 +71,6 @@ def test_adjacent_windows_have_each_transaction_once_and_complete(
     assert found == everything
 
 
-def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
-    one, two, three = database.peek()
-    assert database.peek(two.final_lsn - 1) == [one]
-    # The record that reaches the position is decoded.
-    assert database.peek(two.final_lsn + 1) == [one, two]
-    assert database.peek(two.end_lsn) == [one, two]
-    assert database.peek(three.end_lsn + 1_000_000) == [one, two, three]
-
-
 def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
     database: TestedDatabase,
 ) -> None:
@@ -106,31 +92,6 @@ def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_tha
     (late,) = (each for each in database.peek(inserted) if each not in missing)
     assert before <= late.final_lsn < inserted
     assert late.changes[0] == {"id": str(number)}
-
-
-def test_windows_are_the_same_after_the_server_was_killed(database: TestedDatabase) -> None:
-    chance = random.Random(7)
-    start = database.confirmed()
-    work(database, chance, steps=30)
-    everything = database.peek()
-    last = database.flushed()
-    between = ends(everything, last, chance, count=8)
-    middle = between[len(between) // 2]
-    database.advance(middle)
-    open_transaction = database.session()
-    open_transaction.execute("BEGIN; INSERT INTO t (v) VALUES ('never committed')")
-    database.server.kill()
-    database.server.start()
-    database.reconnect()
-    # An advance is durable only after the server's next checkpoint.
-    assert start <= database.confirmed() <= middle
-    for first, end in pairwise(between):
-        if first >= middle:
-            assert within(database.peek(end), first, end) == within(everything, first, end)
-    assert [each for each in database.peek() if each.final_lsn >= last] == []
-    database.execute("INSERT INTO t (v) VALUES ('after')")
-    (after,) = [each for each in database.peek() if each.final_lsn >= last]
-    assert [change["v"] for change in after.changes if change] == ["after"]
 
 
 def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_slot_is_free(
