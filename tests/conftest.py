@@ -61,7 +61,7 @@ LONGEST_FIRST = (
 
 
 SERVERS = {
-    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_broker", "own_server", "postgres", "server",
+    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_server", "postgres", "server",
     "shop", "tansu", "waiting_server",
 }  # fmt: skip
 """Fixtures that start a server."""

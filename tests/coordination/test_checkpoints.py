@@ -198,7 +198,7 @@ def test_state_is_given_before_start_and_start_precedes_every_other_call_S47() -
     assert shelf_of(restored).calls == ["start", "knows ['x', 'y']", "add_reader 0", "complete 1"]
 
 
-def test_splits_assigned_before_the_first_batch_are_part_of_it_S46() -> None:
+def test_splits_assigned_before_the_first_batch_are_part_of_it_S3_S46() -> None:
     """Splits can be assigned to every subtask from the start: a batch has as many subtasks as it needs."""
 
     class Eager(Shelf):

@@ -21,7 +21,6 @@ from tests.toy_sources import (
     AllAtOnce,
     Item,
     Shelf,
-    Works,
     all_ids,
     coordinator_of,
     freeze,
@@ -69,12 +68,6 @@ def test_a_split_assigned_after_the_freeze_is_in_the_next_batch_S4() -> None:
     assert all_ids(first.snapshot.plan) == ["a"]
     coordinator.complete(1)
     assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["late"]}
-
-
-def test_a_split_assigned_before_the_freeze_is_in_the_batch_S3() -> None:
-    coordinator = coordinator_of()
-    shelf_of(coordinator).context.assign_split(Item(split_id="early"), 1)
-    assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["early"]}
 
 
 def test_splits_assigned_on_completion_survive_a_restart_from_the_next_checkpoint() -> None:
@@ -222,22 +215,6 @@ def test_a_restart_with_fewer_subtasks_keeps_every_pinned_split_S76() -> None:
     assert {name for name in plan[1] if name.startswith("second")} == {"second-1", "second-3"}
 
 
-def test_results_of_asynchronous_work_reach_their_handler_on_the_callers_thread_S3() -> None:
-    class Asks(Shelf):
-        def start(self) -> None:
-            self.context.call_async(lambda: "found", self._found)
-
-        def _found(self, result: str | None, error: BaseException | None) -> None:
-            assert error is None
-            self.shelf.extend(items(str(result)))
-
-    works = Works()
-    coordinator = coordinator_of(Asks, runner=works)
-    assert freeze(coordinator) is None
-    works.run(coordinator)
-    assert all_ids(frozen(coordinator).snapshot.plan) == ["found"]
-
-
 class Topics(Shelf):
     """Unbounded splits: ``rows`` is the position; a batch reads at most ten rows and at most its budget."""
 
@@ -264,20 +241,6 @@ def test_live_splits_continue_where_the_last_batch_ended() -> None:
     assert first.summary.finished_splits == 0
     restored = coordinator_of(Topics, restored=first.snapshot)
     assert positions(frozen(restored).snapshot.ledger.live) == {"t0": 20, "t1": 20}
-
-
-def test_live_splits_share_a_limit_and_take_turns_for_the_indivisible_remainder() -> None:
-    coordinator = coordinator_of(Topics)
-    names = ["t0", "t1", "t2"]
-    shelf_of(coordinator).shelf.extend(Item(split_id=name, rows=0) for name in names)
-    for number in range(1, 10):
-        frozen(coordinator, Limits(rows=10))
-        coordinator.complete(number)
-    assert positions(frozen(coordinator, Limits(rows=10)).snapshot.ledger.live) == {
-        "t0": 34,
-        "t1": 33,
-        "t2": 33,
-    }
 
 
 def test_a_rest_whose_id_differs_from_its_split_is_refused() -> None:

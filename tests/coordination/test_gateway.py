@@ -96,27 +96,12 @@ def test_each_call_missing_from_the_transition_table_is_a_programming_error_S31(
 ) -> None:
     gateway = used_gateway_in(cell[0])
     before = waiting(gateway)
-    with pytest.raises(ProtocolError, match=f"gateway 0 is {cell[0].value} and cannot take the call"):
+    why = {GatewayCall.MARK_HIGHER: "closed by checkpoint 5", GatewayCall.MARK_OTHER: "ids must increase"}
+    said = f"gateway 0 is {cell[0].value} and cannot .*{why.get(cell[1], 'its newest checkpoint is 5')}"
+    with pytest.raises(ProtocolError, match=said):
         CALLS[cell[1]](gateway)
     assert gateway.state is cell[0]
     assert waiting(gateway) == before
-
-
-def test_marking_a_closed_gateway_is_a_programming_error() -> None:
-    gateway = gateway_in(CLOSED)
-    with pytest.raises(ProtocolError, match=r"checkpoint 6: it is closed by checkpoint 5"):
-        gateway.mark_for_checkpoint(6)
-    assert gateway.state is CLOSED
-
-
-@pytest.mark.parametrize("checkpoint_id", [4, 5])
-def test_marking_with_an_id_that_is_not_higher_is_a_programming_error_S31(checkpoint_id: int) -> None:
-    marked = gateway_in(MARKED)
-    opened_again = gateway_in(CLOSED)
-    opened_again.open_after(5)
-    for gateway in (marked, opened_again):
-        with pytest.raises(ProtocolError, match="ids must increase"):
-            gateway.mark_for_checkpoint(checkpoint_id)
 
 
 @pytest.mark.parametrize(
@@ -134,26 +119,7 @@ def test_a_gateway_closes_only_for_the_id_it_is_marked_for_S27(
     assert gateway.state is (CLOSED if closes else state)
 
 
-@pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
-def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: GatewayState) -> None:
-    with pytest.raises(ProtocolError, match="checkpoint 6: its newest checkpoint is"):
-        gateway_in(state).open_after(6)
-
-
-def test_splits_held_back_go_out_in_the_order_they_were_sent_S5_S28() -> None:
-    gateway = gateway_in(MARKED)
-    send(gateway, "before")
-    assert gateway.try_close(5)
-    send(gateway, "after-1")
-    send(gateway, "after-2")
-    assert len(gateway) == 1
-    assert waiting(gateway) == ["before", "after-1", "after-2"]
-    gateway.open_after(5)
-    send(gateway, "late")
-    assert names(gateway) == ["before", "after-1", "after-2", "late"]
-
-
-def test_nothing_is_lost_repeated_or_reordered_whatever_happens_I3_I5() -> None:
+def test_nothing_is_lost_repeated_or_reordered_whatever_happens_S28_I3_I5() -> None:
     """Every sequence of seven of these: T trigger, F freeze, A acknowledge, e send.
 
     Calls that the state forbids are left out.

@@ -32,49 +32,6 @@ from tests.toy_sources import (
 FREE = None
 
 
-class Refills(Shelf):
-    """At every completion assigns two more splits to subtask 0."""
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self.context.assign_splits({0: items(f"{checkpoint_id}-a", f"{checkpoint_id}-b")})
-
-
-def batches_until_read(coordinator: SourceCoordinator[Any], split_id: str, limits: Limits) -> int:
-    for number in range(1, 20):
-        plan = frozen(coordinator, limits).snapshot.plan
-        if split_id in all_ids(plan):
-            return number
-        coordinator.complete(coordinator.last_checkpoint_id)
-    raise AssertionError(f"{split_id} is never read")
-
-
-def test_a_free_split_is_read_however_much_is_assigned_to_subtasks() -> None:
-    coordinator = coordinator_of(Refills)
-    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("z")})
-    coordinator.enumerator.context.assign_split(Item(split_id="waits"))
-    assert batches_until_read(coordinator, "waits", Limits(files=1)) == 3
-
-
-def test_a_large_split_is_read_however_many_small_ones_are_assigned_to_another_subtask() -> None:
-    coordinator = coordinator_of(Refills)
-    coordinator.enumerator.context.assign_splits({0: items("x", "y")})
-    coordinator.enumerator.context.assign_split(Item(split_id="large", files=9), 1)
-    assert batches_until_read(coordinator, "large", Limits(files=3)) == 2
-
-
-def test_the_order_of_turns_survives_a_restart() -> None:
-    """A query that crashes after every batch still reads every split in its turn."""
-    coordinator = coordinator_of(Refills)
-    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
-    coordinator.enumerator.context.assign_split(Item(split_id="waits, too"))
-    read = []
-    for _ in range(3):
-        snapshot = frozen(coordinator, Limits(files=1)).snapshot
-        read += all_ids(snapshot.plan)
-        coordinator = coordinator_of(Refills, restored=snapshot)
-    assert read == ["x", "waits", "waits, too"]
-
-
 sent = st.tuples(st.sampled_from([FREE, FREE, 0, 1, 2]), st.integers(1, 4))
 rounds = st.lists(st.tuples(st.lists(sent, max_size=4), st.booleans()), max_size=12)
 

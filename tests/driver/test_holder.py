@@ -187,13 +187,6 @@ def test_completion_is_notified_once_at_commit_or_at_the_next_latest_offset_R7_S
     assert completions() == ["complete 1", "complete 2", "complete 3"]
 
 
-def test_a_lost_commit_of_the_last_batch_reads_nothing_again_S97(source: Source, feed: list[Item]) -> None:
-    store = MemoryStore()
-    feed.extend(items("a", "b"))
-    end = through_spark(holder_of(source, store).latest_offset(INITIAL, ALL))
-    assert holder_of(source, store).latest_offset(end, ALL) == end
-
-
 class FailingStore(MemoryStore):
     """A store that cannot write while ``fails`` is set."""
 
@@ -262,18 +255,6 @@ def test_a_report_exists_only_after_the_first_checkpoint(source: Source, feed: l
     feed.extend(items("a"))
     holder.latest_offset(INITIAL, ALL)
     assert holder.report() == {"checkpoint": 1, "source": "flip27[Feed]"}
-
-
-def test_a_gauge_that_is_nan_does_not_reset_the_coordinator() -> None:
-    class Measures(Told):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            self.context.metrics.gauge("lag", float("nan"))
-
-    holder = holder_of(source_of(Measures, {}), MemoryStore())
-    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
-    holder.latest_offset(first, Limits(files=1))
-    assert len(Told.made) == 1
 
 
 @dataclass(frozen=True, slots=True)

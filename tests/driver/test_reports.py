@@ -135,20 +135,6 @@ def test_a_split_that_caught_up_rests_until_the_poll_interval_has_passed() -> No
     assert batches.batch() == []
 
 
-def test_a_bounded_run_ends_when_every_split_has_caught_up() -> None:
-    SERVER.update(orders=list("abcde"), customers=["x"])
-    batches = Batches(Endpoints, Pages, {"maxRowsPerSplit": "2"}, boundedness=Boundedness.BOUNDED)
-    read = []
-    while (rows := batches.batch()) is not None:
-        read += rows
-        assert len(read) < 10
-    assert sorted(read) == ["a", "b", "c", "d", "e", "x"]
-    SERVER["orders"] += ["f"]
-    batches.restart()
-    assert batches.batch() == ["f"]
-    assert batches.batch() is None
-
-
 def test_paged_splits_are_spread_over_the_subtasks_because_the_time_of_a_page_is_unknown() -> None:
     SERVER.update(orders=["a"], customers=["x"])
     batches = paged()
@@ -524,17 +510,6 @@ def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -
     batches.restart()
     assert batches.attempt(batches.tasks()[0]) == ["c0", "c1", "c2"]
     assert Flaky.tries == ["b", "b", "b", "c"]
-
-
-def test_a_large_split_that_failed_only_once_delivers_its_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
-    Flaky.broken["b"] = 2
-    batches = quarantining("b")
-    batches.trigger()
-    with pytest.raises(SplitReadError):
-        batches.attempt(batches.tasks()[0])
-    Flaky.broken.clear()
-    assert batches.attempt(batches.tasks()[0], number=1) == ["b0", "b1", "b2"]
 
 
 def test_more_quarantined_splits_than_allowed_fail_the_task_and_nothing_is_quarantined() -> None:

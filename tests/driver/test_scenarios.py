@@ -230,27 +230,6 @@ def test_an_aborted_checkpoint_is_never_reported_as_complete_S23_S7_S8() -> None
     assert [c for c in living.calls if c.startswith(("complete", "aborted"))] == ["complete 1", "complete 2"]
 
 
-def test_the_document_of_an_abandoned_checkpoint_is_cleaned_up_S25_S34() -> None:
-    batches = remembering(retainedCheckpoints="2", taskReports="always")
-    orphans: set[str] = set()
-    for number in range(25):
-        batches.shelve(f"x{number}")
-        batches.trigger()
-        if number == 2:
-            (task,) = batches.tasks()
-            given_up = str(batches.logged["state"]["digest"])
-            batches.now_ms += 1
-            batches.trigger()  # from the same start, a millisecond later
-            batches.shelve(f"x{number}")
-            batches.trigger()
-            batches.attempt(task)
-            orphans = {name for name in batches.files() if given_up in name}
-        batches.commit()
-    batches.wait_for_clean_up()
-    assert len(orphans) == 2, "its document and its late report"
-    assert orphans.isdisjoint(batches.files())
-
-
 def test_a_restart_resets_no_subtask_and_returns_no_split_S49_S59() -> None:
     batches = remembering("a", "b", taskReports="always")
     batches.batch()

@@ -74,10 +74,6 @@ def test_splits_are_read_in_the_order_of_the_plan_between_open_and_close() -> No
     assert Recording.calls == ["open 1 of 3", "read b", "read a", "close"]
 
 
-def test_the_same_plan_gives_the_same_rows_again_S95() -> None:
-    assert rows(EchoReader, "a", "b") == rows(EchoReader, "a", "b")
-
-
 def test_an_error_names_the_split_and_the_cause_and_closes_the_reader() -> None:
     with pytest.raises(SplitReadError, match="reading split 'bad' failed: OSError: disk on fire") as caught:
         rows(Recording, "a", "bad", "b")
@@ -148,15 +144,6 @@ def test_a_reader_whose_rows_are_not_read_to_the_end_is_closed() -> None:
     assert isinstance(reading, Iterator)
     reading.close()  # type: ignore[attr-defined]
     assert Recording.calls == ["open 0 of 0", "read a", "close"]
-
-
-def test_arrow_batches_are_conformed_to_the_schema() -> None:
-    class Arrow(EchoReader):
-        def read(self, split: Item) -> Iterator[Any]:
-            yield pa.RecordBatch.from_arrays([pa.array([split.split_id], pa.large_string())], names=["id"])
-
-    (batch,) = rows(Arrow, "a")
-    assert batch.schema.equals(SCHEMA)
 
 
 def test_a_batch_of_another_shape_is_a_schema_error() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flip27_source.errors import CorruptStateError, Flip27Error
 from flip27_source.segment import content_digest
-from flip27_source.snapshots.checkpoint_files import CheckpointStorage, InUse
+from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.clean_up import Cleaner, CleanupPlan, KnownDocument, plan_cleanup
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity
@@ -40,14 +40,6 @@ def segments_of(documents: dict[CheckpointName, KnownDocument]) -> set[str]:
     return set().union(*(known.segments for known in documents.values()))
 
 
-def test_documents_younger_than_the_committed_one_are_kept() -> None:
-    """A batch may be running on them; those that are orphans of a start that went back are deleted later."""
-    documents = line(10)
-    plan = plan_cleanup(committed=name(5), documents=documents, segments=segments_of(documents), retained=2)
-    assert plan.documents == (name(3), name(2), name(1))
-    assert plan.segments == ("s01", "s02", "s03")
-
-
 def test_an_orphan_is_deleted_when_it_is_older_than_all_retained_documents() -> None:
     documents = line(6) | {name(3, "b"): KnownDocument(parent=name(2), segments=frozenset({"orphan"}))}
     there = segments_of(documents)
@@ -56,18 +48,6 @@ def test_an_orphan_is_deleted_when_it_is_older_than_all_retained_documents() -> 
     goes = plan_cleanup(committed=name(6), documents=documents, segments=there, retained=3)
     assert goes.documents == (name(3, "b"), name(3), name(2), name(1)), "what is left is the line"
     assert "orphan" in goes.segments
-
-
-def test_a_suspect_that_a_later_document_refers_to_is_kept() -> None:
-    documents = line(3) | {name(4): KnownDocument(parent=name(3), segments=frozenset({"late"}))}
-    plan = plan_cleanup(
-        committed=name(3),
-        documents=documents,
-        segments=segments_of(documents),
-        retained=100,
-        suspects=frozenset({"late"}),
-    )
-    assert plan == CleanupPlan()
 
 
 def test_nothing_is_deleted_if_the_committed_document_is_missing() -> None:
@@ -251,14 +231,6 @@ def test_a_long_run_also_cleans_up_its_own_files() -> None:
     assert len(store.list(f"{run.offsets[-1].lineage}/segments")) <= 30
 
 
-def test_segments_reported_as_deleted_are_gone() -> None:
-    store = MemoryStore()
-    run = Run(store, "said", 30)
-    plan = run.clean(5)
-    left = store.list(f"{run.offsets[-1].lineage}/segments")
-    assert not set(plan.segments) & set(left)
-
-
 def test_segments_written_for_a_document_that_is_still_to_come_are_not_cleaned() -> None:
     """Two clean-ups run after the segments of a checkpoint are written and before its document is."""
 
@@ -412,10 +384,3 @@ def test_clean_up_continues_once_a_damaged_document_is_no_longer_kept() -> None:
     assert run.offsets[8].name in run.clean(3, cleaner).documents
     assert path not in store.files
     assert run.restorable() == [9, 10, 11]
-
-
-def test_only_the_segments_of_the_newest_checkpoints_are_in_use() -> None:
-    in_use = InUse()
-    in_use.add(frozenset({"a", "b"}))
-    in_use.keep_only(frozenset({"b", "c"}))
-    assert ("a" in in_use, "b" in in_use, "c" in in_use) == (False, True, False)

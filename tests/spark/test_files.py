@@ -41,21 +41,6 @@ def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_
     assert_df_equality(written, expected, ignore_row_order=True)
 
 
-def test_every_reader_returns_the_rows_of_sparks_own_reader(spark: SparkSession, tmp_path: Path) -> None:
-    schema = "id long, name string, price double"
-    rows = spark.createDataFrame([(1, "ä", 0.5), (2, None, None), (3, "x,y", -1e9)], schema)
-    for name, extra in (("json", {}), ("csv", {"header": "true"}), ("parquet", {})):
-        folder = str(tmp_path / name)
-        rows.coalesce(1).write.options(**extra).format(name).save(folder)
-        ours = spark.read.format("flip27").options(enumerator="files", reader=name, **extra)
-        theirs = spark.read.format(name).options(**extra).schema(schema).load(folder)
-        assert_df_equality(ours.schema(schema).load(folder), theirs, ignore_row_order=True)
-    folder = str(tmp_path / "json")
-    ours = spark.read.format("flip27").options(enumerator="files", reader="binary").load(folder)
-    theirs = spark.read.format("binaryFile").load(folder)
-    assert_df_equality(ours, theirs, ignore_row_order=True, ignore_nullable=True)
-
-
 def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, folders: Folders) -> None:
     lines = [f"{n:07d} {'x' * (n % 300)}" for n in range(60_000)]
     folders.land("large.txt", lines)

@@ -109,13 +109,6 @@ def test_listed_paths_can_be_opened_in_their_file_system(place: Place) -> None:
         assert file.read() == b"odd"
 
 
-def test_a_missing_path_is_an_error_that_names_the_path(place: Place) -> None:
-    put(place, "a.json")
-    missing = lister_of(place, "/nothing")
-    with pytest.raises(OptionError, match="/landing/nothing does not exist"):
-        missing.check_root()
-
-
 def test_a_path_that_is_a_file_lists_this_file_until_it_is_gone(place: Place) -> None:
     put(place, "a.json")
     put(place, "a.json.old")
@@ -135,15 +128,6 @@ def test_a_path_below_a_file_is_an_error_that_names_the_path(place: Place) -> No
     put(place, "a.json")
     with pytest.raises(OptionError, match=r"/landing/a\.json/below"):
         lister_of(place, "/a.json/below").check_root()
-
-
-@pytest.mark.parametrize("place", ["s3"], indirect=True)
-def test_an_emptied_prefix_of_an_object_store_has_no_files(place: Place) -> None:
-    """After all its objects were archived, a prefix no longer exists: that is no failure of discovery."""
-    place.put("a.json")
-    place.remove("a.json")
-    assert names(place, recursive=True) == []
-    assert names(place) == []
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])

@@ -53,10 +53,3 @@ def database(server: PostgresServer) -> Iterator[TestedDatabase]:
 def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
     with faulty_shop(postgres) as shop:
         yield shop
-
-
-@pytest.fixture
-def one_row(database: TestedDatabase) -> TestedDatabase:
-    """The database, with a table ``t`` whose only row was inserted after the slot was made."""
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    return database

@@ -118,10 +118,6 @@ class TestedDatabase:
             # Sessions of later tests must not have it.
             until(lambda: self.one(f"SHOW {name}") == before, lambda: value)
 
-    def changes_in_log(self) -> list[log.Change]:
-        """Return the changes of all transactions."""
-        return [change for transaction in self.peek() for change in transaction.changes]
-
     def wait_event(self, session: psycopg.Connection) -> str | None:
         query = "SELECT wait_event_type || ' ' || wait_event FROM pg_stat_activity WHERE pid = %s"
         return self.one(query, session.info.backend_pid)

@@ -11,23 +11,7 @@ import psycopg
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.readers.postgres.relations import Relation
 from tests.readers.postgres.pgoutput_messages import Value
-from tests.readers.postgres.pgoutput_rows import Reading, TupleChange
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One data message.
-
-    Attributes:
-        new: the values as text; ``UNCHANGED`` if the log lacks a large value that did not change.
-        old: the values of the key (``old_kind`` "K") or of the whole old row ("O"); None if there are none.
-    """
-
-    op: str
-    tables: tuple[str, ...]
-    new: dict[str, Any] | None = None
-    old: dict[str, Any] | None = None
-    old_kind: str | None = None
+from tests.readers.postgres.pgoutput_rows import Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +19,15 @@ class Transaction:
     """The messages from Begin to Commit.
 
     Attributes:
-        final_lsn: position of the commit record, from Begin.
-        commit_lsn: the same position, from Commit.
+        final_lsn: position of the commit record.
         end_lsn: the position after the commit record.
+        changes: the new values of each change, as text; None if it is a delete.
     """
 
     xid: int
     final_lsn: int
-    commit_lsn: int
     end_lsn: int
-    changes: list[Change] = field(default_factory=list)
+    changes: list[dict[str, Any] | None] = field(default_factory=list)
 
 
 def messages(
@@ -70,7 +53,7 @@ def transactions(found: list[bytes]) -> Iterator[Transaction]:
     """Group the messages into transactions; each must be complete."""
     relations: dict[int, Relation] = {}
     begin: tuple[int, int] | None = None
-    changes: list[Change] = []
+    changes: list[dict[str, Any] | None] = []
     for message in found:
         kind, reading = chr(message[0]), Reading(message)
         if kind == "B":
@@ -80,27 +63,16 @@ def transactions(found: list[bytes]) -> Iterator[Transaction]:
         elif kind == "C":
             assert begin is not None, "a transaction ends without a beginning"
             _flags, commit_lsn, end_lsn = (reading.take(form) for form in (">B", ">Q", ">Q"))
-            yield Transaction(
-                final_lsn=begin[0], xid=begin[1], commit_lsn=commit_lsn, end_lsn=end_lsn, changes=changes
-            )
+            assert commit_lsn == begin[0], "a transaction ends at another position than it says"
+            yield Transaction(final_lsn=commit_lsn, xid=begin[1], end_lsn=end_lsn, changes=changes)
             begin = None
         elif kind == "R":
             relation = reading.relation()
             relations[relation.oid] = relation
         elif kind in "IUDT":
             assert begin is not None, "a change is outside of a transaction"
-            changes.append(_change(kind, reading.changes(kind), relations))
+            changes += [_texts(relations[change.oid], change.new) for change in reading.changes(kind)]
     assert begin is None, "the last transaction has no end"
-
-
-def _change(kind: str, tuples: list[TupleChange], relations: dict[int, Relation]) -> Change:
-    tables = [relations[change.oid] for change in tuples]
-    names = tuple(f"{table.schema}.{table.name}" for table in tables)
-    if kind == "T":
-        return Change(op="T", tables=names)
-    ((change,), (table,)) = tuples, tables
-    new, old = (_texts(table, values) for values in (change.new, change.old))
-    return Change(op=kind, tables=names, new=new, old=old, old_kind=change.old_kind or None)
 
 
 def _texts(table: Relation, values: tuple[Value, ...] | None) -> dict[str, Any] | None:

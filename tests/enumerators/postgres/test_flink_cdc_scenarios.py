@@ -1,6 +1,6 @@
 """Scenarios of Flink CDC's test suites for PostgreSQL that no other test has, under their names there.
 
-The suites are PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc.
+The suites are PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc.
 A low watermark is the moment before a chunk is read, a high watermark the moment after; this source backfills
 nothing.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flip27_source.testing import Crashed, Step, Victim
+from flip27_source.testing import Crashed, Step
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer
 
@@ -38,95 +38,7 @@ def kinds(customers: Query) -> str:
     return "".join(sorted(op for op, _ in customers.ops()))
 
 
-# PostgresScanFetchTaskTest
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        CHANGES,
-        ("INSERT INTO customers VALUES (30, 'new'), (-1, 'new')",),
-        ("DELETE FROM customers WHERE id < 9",),
-    ],
-    ids=["changing", "insert", "delete"],
-)
-def test_changing_inserting_and_deleting_data_in_snapshot_scan(
-    customers: Query, statements: tuple[str, ...]
-) -> None:
-    customers.write_among_chunks(*statements)
-    assert set(kinds(customers)) == {"r"}
-
-
-def test_snapshot_scan_skip_backfill_with_pre_high_watermark(postgres: PostgresServer) -> None:
-    """The change is committed after some chunks were read and before the others are."""
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
-        customers.until_rows()
-        customers.execute("UPDATE customers SET v = v || ' changed' WHERE id IN (1, 21)")
-        customers.read_all()
-        customers.check_copy()
-        changed = [op for op in customers.ops() if op[1] in ("1", "21")]
-        assert sorted(changed) == [("r", "1"), ("r", "21"), ("u", "1")]
-
-
 # PostgresSourceITCase
-
-
-@pytest.mark.parametrize("parallelism", ["1", "4"])
-def test_read_single_table_with_single_and_multiple_parallelism(
-    postgres: PostgresServer, parallelism: str
-) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as customers:
-        customers.read_all()
-        assert kinds(customers) == "r" * 21
-        customers.write(*CHANGES)
-        assert customers.ops()[21:] == [
-            ("u", "3"), ("u", "20"), ("d", "2"), ("c", "2"), ("u", "3"), ("c", "2001"), ("c", "2002")
-        ]  # fmt: skip
-        customers.check_copy()
-
-
-@pytest.mark.parametrize("parallelism", ["1", "4"])
-def test_read_multiple_table_with_single_and_multiple_parallelism(
-    postgres: PostgresServer, parallelism: str
-) -> None:
-    other = TABLE.replace("customers", "customers_1"), ROWS.replace("customers", "customers_1")
-    with query(
-        postgres, TABLE, ROWS, *other, tables="public.customers,public.customers_1", parallelism=parallelism,
-        key=("_table", "id"),
-    ) as customers:  # fmt: skip
-        customers.until_planned()
-        customers.execute(*CHANGES)
-        customers.engine.run_batch()
-        customers.write(*(change.replace("customers", "customers_1") for change in CHANGES))
-        customers.check_copy("customers", "customers_1")
-
-
-PHASES = ["snapshot", "stream"]
-
-
-@pytest.mark.parametrize("parallelism", ["1", "4"])
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("victim", [Victim.EXECUTOR, Victim.DRIVER], ids=["task_manager", "job_manager"])
-def test_task_manager_and_job_manager_failover(
-    postgres: PostgresServer, victim: Victim, phase: str, parallelism: str
-) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as customers:
-        if phase == "stream":
-            customers.read_all()
-            customers.restart_without_end()
-        customers.execute(*CHANGES[:2])
-        step = Step.ROWS_READ if victim is Victim.EXECUTOR else Step.TASK_ENDED
-        customers.engine.crash_at(step, victim=victim)
-        try:
-            customers.until_planned()
-            customers.engine.run_batch()
-        except Crashed:
-            customers.engine.restart()
-        customers.execute(*CHANGES[2:])
-        customers.engine.itinerary.crash_points.clear()
-        customers.catch_up()
-        # A chunk that is read again may contain rows that are newer than its first snapshot.
-        customers.check_copy(is_exact=False)
 
 
 def test_read_single_table_with_single_parallelism_and_unbounded_chunk_first(
@@ -151,18 +63,6 @@ def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> Non
         customers.write(*CHANGES[:2])
         assert customers.copy() == before
         assert set(kinds(customers)) == {"r"}
-
-
-def test_new_lsn_committed_when_checkpoint(customers: Query) -> None:
-    customers.read_all()
-    before = customers.confirmed()
-    customers.execute(*CHANGES)
-    customers.engine.restart(available_now=True)
-    customers.until_planned()
-    assert customers.confirmed() == before
-    customers.engine.run_batch()
-    customers.catch_up()
-    assert customers.confirmed() >= max(change["_lsn"] for change in customers.changes)
 
 
 def test_commit_lsn_when_task_manager_failover(customers: Query) -> None:

@@ -3,124 +3,13 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import psycopg
 import pytest
 
 from flip27_source.enumerators.postgres.split import parse_lsn
-from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import TestedDatabase
 from tests.enumerators.postgres.log import Transaction
-
-
-@pytest.mark.parametrize(
-    "definition",
-    [
-        "CREATE TABLE t (id int)",
-        "CREATE TABLE t (id int PRIMARY KEY); ALTER TABLE t REPLICA IDENTITY NOTHING",
-    ],
-)
-@pytest.mark.parametrize("statement", ["UPDATE t SET id = 2", "DELETE FROM t"])
-def test_a_published_table_without_identity_takes_inserts_and_refuses_updates_and_deletes(
-    database: TestedDatabase, definition: str, statement: str
-) -> None:
-    database.execute(definition, "INSERT INTO t VALUES (1)")
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="does not have a replica identity"):
-        database.execute(statement)
-    assert [change.op for change in database.changes_in_log()] == ["I"]
-
-
-def test_an_update_that_changes_no_value_is_in_the_log(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "UPDATE t SET id = 1")
-    assert [(change.op, change.old) for change in database.changes_in_log()] == [("I", None), ("U", None)]
-
-
-def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int REFERENCES a)")
-    database.execute("TRUNCATE a CASCADE", "TRUNCATE a, b")
-    first, second = database.changes_in_log()
-    assert (first.op, sorted(first.tables)) == ("T", ["public.a", "public.b"])
-    assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
-
-
-def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
-    database: TestedDatabase,
-) -> None:
-    database.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
-        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
-        "CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)",
-        "CREATE PUBLICATION root FOR TABLE t WITH (publish_via_partition_root = true)",
-        "CREATE PUBLICATION leaves FOR TABLE t",
-    )
-    database.advance(database.flushed())
-    database.execute("INSERT INTO t VALUES (1, 'a')", "UPDATE t SET id = 11", "TRUNCATE t", "TRUNCATE low")
-
-    def found(publication: str) -> list[tuple[str, tuple[str, ...]]]:
-        peeked = log.peek(database.session(), database.slot, publication=publication)
-        return [(change.op, tuple(sorted(change.tables))) for each in peeked for change in each.changes]
-
-    # A row that moves to another partition is logged as a delete and an insert.
-    assert found("leaves") == [
-        ("I", ("public.low",)), ("D", ("public.low",)), ("I", ("public.high",)),
-        ("T", ("public.high", "public.low")), ("T", ("public.low",)),
-    ]  # fmt: skip
-    # The truncation of a single partition is not in the log of the root.
-    assert found("root") == [
-        ("I", ("public.t",)), ("D", ("public.t",)), ("I", ("public.t",)), ("T", ("public.t",)),
-    ]  # fmt: skip
-
-
-def test_logical_messages_and_empty_transactions_are_not_sent(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    database.execute("SELECT pg_logical_emit_message(true, 'heartbeat', 'x')")
-    database.execute("SELECT pg_logical_emit_message(false, 'heartbeat', 'x')", "DELETE FROM t")
-    assert log.messages(database.session(), database.slot) == []
-
-
-VALUES = {
-    "d date": "2024-03-01", "ts timestamp": "2024-03-01 10:11:12.5",
-    "tz timestamptz": "2024-03-01 10:11:12+00", "i interval": "1 year 2 days 03:04:05",
-    "f float8": "0.30000000000000004", "b bytea": "\\xff00", "m money": "$1.50",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("is_hostile", [False, True])
-def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
-    database: TestedDatabase, is_hostile: bool
-) -> None:
-    database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(VALUES)})")
-    writer = database.session()
-    writer.execute("SET bytea_output = hex")
-    writer.execute("INSERT INTO t VALUES (1, %s, %s, %s, %s, 0.1::float8 + 0.2, %s, 1.5::numeric::money)", [
-        value for name, value in VALUES.items() if name not in ("f float8", "m money")
-    ])  # fmt: skip
-    settings = {
-        "DateStyle": "ISO,MDY", "TimeZone": "UTC", "IntervalStyle": "postgres",
-        "extra_float_digits": "1", "bytea_output": "hex",
-    }  # fmt: skip
-    if is_hostile:
-        settings = {
-            "DateStyle": "German", "TimeZone": "Asia/Kolkata", "IntervalStyle": "iso_8601",
-            "extra_float_digits": "-3", "bytea_output": "escape",
-        }  # fmt: skip
-    reader = database.session(**settings)
-    ((change,),) = [each.changes for each in log.peek(reader, database.slot)]
-    with reader.cursor().copy("COPY (SELECT * FROM t) TO STDOUT") as copy:
-        copied = b"".join(copy).decode().rstrip("\n").replace("\\\\", "\\").split("\t")
-    assert change.new is not None
-    found = list(change.new.values())
-    assert found == copied
-    hostile = [
-        "01.03.2024", "01.03.2024 10:11:12.5", "01.03.2024 15:41:12 IST", "P1Y2DT3H4M5S", "0.3",
-        "\\377\\000", "$1.50",
-    ]  # fmt: skip
-    plain = [
-        "2024-03-01", "2024-03-01 10:11:12.5", "2024-03-01 10:11:12+00", "1 year 2 days 03:04:05",
-        "0.30000000000000004", "\\xff00", "$1.50",
-    ]  # fmt: skip
-    assert found[1:] == (hostile if is_hostile else plain)
 
 
 def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:
@@ -182,53 +71,6 @@ def test_adjacent_windows_have_each_transaction_once_and_complete(
     assert found == everything
 
 
-def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
-    one, two, three = database.peek()
-    assert database.peek(two.final_lsn - 1) == [one]
-    # The record that reaches the position is decoded.
-    assert database.peek(two.final_lsn + 1) == [one, two]
-    assert database.peek(two.end_lsn) == [one, two]
-    assert database.peek(three.end_lsn + 1_000_000) == [one, two, three]
-
-
-def test_begin_and_commit_name_the_same_position(one_row: TestedDatabase) -> None:
-    (transaction,) = one_row.peek()
-    assert transaction.final_lsn == transaction.commit_lsn < transaction.end_lsn
-
-
-@pytest.mark.parametrize("beside", [-3, 0])
-def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
-    one_row: TestedDatabase, beside: int
-) -> None:
-    (transaction,) = one_row.peek()
-    assert one_row.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
-    assert one_row.confirmed() == transaction.final_lsn + beside
-    assert one_row.peek() == [transaction]
-
-
-def test_a_slot_advanced_into_a_commit_record_does_not_send_the_commit(one_row: TestedDatabase) -> None:
-    (transaction,) = one_row.peek()
-    assert one_row.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
-    assert one_row.peek() == []
-
-
-def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> None:
-    last = database.flushed()
-    assert last <= database.advance(last + 10_000_000) <= database.flushed()
-
-
-def test_a_slot_can_advance_to_its_own_position_but_not_back(one_row: TestedDatabase) -> None:
-    (transaction,) = one_row.peek()
-    one_row.advance(transaction.end_lsn)
-    assert one_row.advance(transaction.end_lsn) == transaction.end_lsn
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
-        one_row.advance(transaction.final_lsn)
-
-
 def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
     database: TestedDatabase,
 ) -> None:
@@ -249,32 +91,7 @@ def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_tha
     database.execute("CREATE TABLE flushes (id int)")
     (late,) = (each for each in database.peek(inserted) if each not in missing)
     assert before <= late.final_lsn < inserted
-    assert late.changes[0].new == {"id": str(number)}
-
-
-def test_windows_are_the_same_after_the_server_was_killed(database: TestedDatabase) -> None:
-    chance = random.Random(7)
-    start = database.confirmed()
-    work(database, chance, steps=30)
-    everything = database.peek()
-    last = database.flushed()
-    between = ends(everything, last, chance, count=8)
-    middle = between[len(between) // 2]
-    database.advance(middle)
-    open_transaction = database.session()
-    open_transaction.execute("BEGIN; INSERT INTO t (v) VALUES ('never committed')")
-    database.server.kill()
-    database.server.start()
-    database.reconnect()
-    # An advance is durable only after the server's next checkpoint.
-    assert start <= database.confirmed() <= middle
-    for first, end in pairwise(between):
-        if first >= middle:
-            assert within(database.peek(end), first, end) == within(everything, first, end)
-    assert [each for each in database.peek() if each.final_lsn >= last] == []
-    database.execute("INSERT INTO t (v) VALUES ('after')")
-    (after,) = [each for each in database.peek() if each.final_lsn >= last]
-    assert [change.new["v"] for change in after.changes if change.new] == ["after"]
+    assert late.changes[0] == {"id": str(number)}
 
 
 def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_slot_is_free(
@@ -292,39 +109,3 @@ def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_sl
         database.advance(database.flushed())
         assert database.peek() == []
         assert sum(1 for _ in rows) > 50_000
-
-
-def restart(database: TestedDatabase) -> int:
-    """Return the position at which the next peek starts to decode."""
-    query = "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-    return parse_lsn(database.one(query, database.slot))
-
-
-def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_the_slot(
-    one_row: TestedDatabase,
-) -> None:
-    before = one_row.flushed()
-    one_row.execute("CHECKPOINT")
-    listed = one_row.flushed()
-    one_row.execute("INSERT INTO t VALUES (2)")
-    one_row.advance(one_row.flushed())
-    assert before <= restart(one_row) <= listed
-    # By itself, the background writer logs such a list every 15 seconds. Since 16, a client can request one.
-    asked = one_row.flushed()
-    one_row.execute("SELECT pg_log_standby_snapshot()", "INSERT INTO t VALUES (3)")
-    one_row.advance(one_row.flushed())
-    assert restart(one_row) >= asked
-
-
-def test_an_open_transaction_holds_the_log_from_its_first_change_on(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    open_transaction = database.session()
-    before = database.flushed()
-    open_transaction.execute("BEGIN; INSERT INTO t VALUES (1)")
-    for number in range(10, 13):
-        database.execute(f"INSERT INTO t VALUES ({number})", "CHECKPOINT")
-        database.advance(database.flushed())
-    assert restart(database) <= before < database.confirmed()
-    open_transaction.execute("COMMIT")
-    (transaction,) = database.peek()
-    assert transaction.changes[0].new == {"id": "1"}

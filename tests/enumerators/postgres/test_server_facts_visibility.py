@@ -56,7 +56,7 @@ def test_a_commit_that_waits_for_a_standby_is_decoded_but_not_visible(
     before = Snapshot(database)
     commit = waiting("INSERT INTO t VALUES (2)")
     last = database.peek()[-1]
-    assert last.changes[0].new == {"id": "2"}
+    assert last.changes[0] == {"id": "2"}
     assert last.final_lsn < database.flushed()
     during = Snapshot(database)
     assert ids(database) == [1]
@@ -138,41 +138,6 @@ def test_begin_has_the_xid_that_the_snapshot_knows_even_with_subtransactions(
     (transaction,) = database.peek()
     assert transaction.xid == xid
     assert str(xid) not in database.column("SELECT DISTINCT xmin::text FROM t")
-    assert [change.new for change in transaction.changes] == [{"id": "1"}, {"id": "3"}]
+    assert transaction.changes == [{"id": "1"}, {"id": "3"}]
     assert not is_visible(database, xid, during.text)
     assert is_visible(database, xid, Snapshot(database).text)
-
-
-def test_a_prepared_transaction_is_decoded_when_it_is_committed_with_its_own_xid(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    session = database.session()
-    session.execute("BEGIN; INSERT INTO t VALUES (1)")
-    xid = int(database.one("SELECT pg_current_xact_id()::text", session=session))
-    session.execute("PREPARE TRANSACTION 'one'")
-    assert database.peek() == []
-    prepared = Snapshot(database)
-    assert not is_visible(database, xid, prepared.text)
-    assert prepared.xmin == xid
-    database.execute("INSERT INTO t VALUES (2)")
-    database.execute("COMMIT PREPARED 'one'")
-    two, one = database.peek()
-    assert (one.xid, one.changes[0].new, two.changes[0].new) == (xid, {"id": "1"}, {"id": "2"})
-    assert one.xid < two.xid
-    assert is_visible(database, xid, Snapshot(database).text)
-
-
-def test_a_repeatable_read_transaction_keeps_the_snapshot_of_its_first_statement(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    session = database.session()
-    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    stored = database.one(SNAPSHOT, session=session)
-    database.execute("INSERT INTO t VALUES (1)")
-    with session.cursor().copy("COPY (SELECT id FROM t) TO STDOUT (FORMAT csv)") as copy:
-        assert list(copy) == []
-    assert database.one(SNAPSHOT, session=session) == stored
-    (transaction,) = database.peek()
-    assert not is_visible(database, transaction.xid, stored)

@@ -208,19 +208,5 @@ def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
     assert widened(ids(short), near).tolist() == [whole]
 
 
-def test_events_of_an_unread_chunk_are_not_delivered() -> None:
-    assert RowRule().delivered(ids(1, 700, 1 << 40)).tolist() == [False, False, False]
-
-
-def test_events_of_a_chunk_are_delivered_if_its_snapshot_does_not_see_them() -> None:
-    assert RowRule(snapshot="10:20:14").delivered(ids(9, 14, 19, 20)).tolist() == [False, True, False, True]
-
-
-def test_rules_expire_once_every_transaction_that_a_snapshot_sees_has_ended() -> None:
-    rules = [RowRule(snapshot="10:20:14"), RowRule(snapshot="12:18:")]
-    assert not ended_below(rules, 19)
-    assert ended_below(rules, 20)
-
-
 def test_the_rule_of_an_unread_chunk_does_not_expire() -> None:
     assert not ended_below([RowRule(snapshot="10:20:"), RowRule()], 1 << 40)

@@ -48,13 +48,6 @@ def api(api: HttpApi) -> HttpApi:
 
 
 @EACH_KIND
-def test_all_pages_are_read_in_order(api: HttpApi, kind: str) -> None:
-    share = read(api, kind)
-    assert share.ids == ALL
-    assert share.pauses == []
-
-
-@EACH_KIND
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 9, 18])
 def test_a_last_page_with_any_number_of_records_is_read_once(api: HttpApi, kind: str, count: int) -> None:
     api.records = records(*range(count))
@@ -181,12 +174,6 @@ def test_the_batch_that_finished_an_endpoint_has_no_rows_when_it_is_read_again(
     api.records += records(18, 19)
     again = read(api, kind, share.position, is_replay=True, atEnd="finish")
     assert (again.ids, again.marks) == ([], [(None, 0)])
-
-
-def test_without_new_records_the_position_does_not_move(api: HttpApi) -> None:
-    for kind in KINDS:
-        share = read(api, kind)
-        assert read(api, kind, share.position).marks == [], kind
 
 
 @pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "strict_page", "sized_page", "none"])

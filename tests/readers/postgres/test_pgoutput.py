@@ -89,20 +89,6 @@ def test_texts_of_more_than_255_and_65535_bytes_are_complete() -> None:
     assert [row.new for row in rows] == [(text, b"x") for text in texts]
 
 
-def test_an_unchanged_toast_value_is_marked() -> None:
-    (changes,) = changes_in(
-        described(ORDERS),
-        update(ORDERS, b"1", UNCHANGED),
-        update(ORDERS, b"2", None),
-        insert(ORDERS, b"3", b""),
-    )
-    assert changes.new.texts[1].to_pylist() == [None, None, b""]
-    id_mask, name_mask = changes.new.unchanged
-    assert id_mask is None
-    assert name_mask is not None
-    assert name_mask.tolist() == [True, False, False]
-
-
 def test_a_table_has_no_mask_for_unchanged_values_of_another_table() -> None:
     orders, items = changes_in(
         described(ORDERS), described(ITEMS), update(ORDERS, b"1", b"a"), update(ITEMS, b"2", UNCHANGED, b"x")
@@ -132,54 +118,11 @@ def test_changes_of_alternating_tables_keep_the_order_of_the_log() -> None:
     ]
 
 
-def test_changes_before_and_after_ddl_in_a_transaction_have_different_descriptions() -> None:
-    wider = relation("orders", ("id", "name", "note"))
-    found = changes_in(
-        described(ORDERS),
-        insert(ORDERS, b"1", b"a"),
-        described(wider),
-        insert(wider, b"2", b"b", b"c"),
-        described(ORDERS),
-        insert(ORDERS, b"3", b"d"),
-    )
-    assert [changes.relation for changes in found] == [ORDERS, wider, ORDERS]
-    assert [row.new for row in rows_of(found)] == [(b"1", b"a"), (b"2", b"b", b"c"), (b"3", b"d")]
-
-
 def test_a_repeated_description_does_not_split_the_changes() -> None:
     (changes,) = changes_in(
         described(ORDERS), insert(ORDERS, b"1", b"a"), described(ORDERS), insert(ORDERS, b"2", b"b")
     )
     assert len(changes) == 2
-
-
-def test_a_description_stays_valid_in_later_blocks() -> None:
-    rows = decoded(transaction(9, described(ORDERS)), transaction(10, insert(ORDERS, b"1", b"a")))
-    assert rows == [Row(relation=ORDERS, op="I", lsn=10, seq=1, new=(b"1", b"a"))]
-
-
-def test_a_description_in_a_transaction_before_the_window_is_valid_in_the_window() -> None:
-    messages = [*transaction(9, described(ORDERS)), *transaction(10, insert(ORDERS, b"1", b"a"))]
-    assert [row.lsn for row in decoded(messages, first=10)] == [10]
-
-
-def test_a_transaction_continues_in_the_next_blocks() -> None:
-    first, *rest = transaction(
-        9,
-        described(ORDERS),
-        insert(ORDERS, b"1", b"a"),
-        truncate(ORDERS, ORDERS),
-        insert(ORDERS, b"2", b"b"),
-        insert(ORDERS, b"3", b"c"),
-    )
-    one_by_one = [[first], [], *([message] for message in rest)]
-    assert [(row.lsn, row.seq, row.op) for row in decoded(*one_by_one)] == [
-        (9, 1, "I"),
-        (9, 2, "T"),
-        (9, 3, "T"),
-        (9, 4, "I"),
-        (9, 5, "I"),
-    ]
 
 
 def test_a_window_includes_its_first_lsn_and_excludes_its_end() -> None:
@@ -188,15 +131,6 @@ def test_a_window_includes_its_first_lsn_and_excludes_its_end() -> None:
         messages += transaction(lsn, insert(ORDERS, b"%d" % lsn, b""))
     assert [row.lsn for row in decoded(messages, first=9, end=12)] == [9, 10, 11]
     assert decoded(messages, first=10, end=10) == []
-
-
-def test_seq_counts_from_1_in_every_transaction() -> None:
-    messages = [
-        *transaction(9, described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", b"")),
-        *transaction(10),
-        *transaction(11, insert(ORDERS, b"3", b"")),
-    ]
-    assert [(row.lsn, row.seq) for row in decoded(messages)] == [(9, 1), (9, 2), (11, 1)]
 
 
 def test_transactions_keep_their_xid_and_time() -> None:
@@ -238,13 +172,6 @@ def test_a_row_of_1600_columns_is_decoded_among_narrow_rows() -> None:
         insert(ORDERS, b"2", b"b"),
     )
     assert [row.new for row in rows] == [(b"1", b"a"), tuple(values), (b"2", b"b")]
-
-
-def test_a_table_without_columns_has_changes() -> None:
-    bare = relation("bare", ())
-    (changes,) = changes_in(described(bare), insert(bare), insert(bare))
-    assert len(changes) == 2
-    assert changes.new.texts == []
 
 
 def test_the_schema_pg_catalog_is_sent_as_an_empty_text() -> None:
