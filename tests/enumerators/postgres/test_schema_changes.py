@@ -10,7 +10,7 @@ import pytest
 from flip27_source.enumerators.postgres.catalog import find_tables
 from flip27_source.enumerators.postgres.chunks import cuts
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
-from flip27_source.errors import NewColumnsError, SplitReadError
+from flip27_source.errors import NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
@@ -144,6 +144,27 @@ def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop)
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")
     engine = grown(shop, engine)
     assert values(engine, "id", "name", "title")[-1] == (11, None, "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("_op", "has the column _op, .* together with the column _op of the change"),
+        ("_Table", "has the column _Table, .* together with the column _table of the change"),
+        ("Name", "has the column Name, .* together with its column name"),
+    ],
+)
+def test_names_that_spark_takes_for_one_are_refused_unless_the_schema_leaves_them_out(
+    shop: FaultyShop, name: str, said: str
+) -> None:
+    shop.execute(f"ALTER TABLE orders ADD \"{name}\" text DEFAULT 'theirs'")
+    with pytest.raises(SchemaError, match=rf"table public\.orders {said}(?s:.)*changeFormat=envelope"):
+        shop.engine()
+    engine = shop.engine(pa.schema([("id", pa.int32()), ("name", pa.string()), ("_op", pa.string())]))
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    assert sorted(engine.rows)[-2:] == [(10, "n10", "r"), (11, "x", "c")]
 
 
 def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits(shop: FaultyShop) -> None:
