@@ -9,6 +9,7 @@ import pytest
 
 from flip27_source.enumerators.postgres.catalog import find_tables
 from flip27_source.enumerators.postgres.chunks import cuts
+from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
 from flip27_source.errors import NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
@@ -252,6 +253,40 @@ def test_rows_of_chunks_whose_key_got_another_order_are_refused(
             orders.read_all()
 
 
+@pytest.mark.parametrize("read", [3, 9])
+@pytest.mark.parametrize(
+    ("statements", "now"),
+    [
+        (["ALTER TYPE size RENAME VALUE 'z' TO 'Z'"], "is 'Z' now"),
+        # Each text is still a value, with another place in the order.
+        ([f"ALTER TYPE size RENAME VALUE {value}" for value in ("'z' TO '-'", "'r' TO 'z'", "'-' TO 'r'")],
+         "is 'r' now"),
+        (["ALTER TYPE size RENAME TO old_size",
+          "CREATE TYPE size AS ENUM ('r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z')",
+          "ALTER TABLE orders ALTER id TYPE size USING id::text::size"], "no longer exists"),
+    ],
+    ids=["renamed", "swapped", "replaced"],
+)  # fmt: skip
+def test_a_key_whose_enum_is_altered_before_the_snapshot_is_complete_is_refused(
+    postgres: PostgresServer, statements: list[str], now: str, read: int
+) -> None:
+    with query(
+        postgres,
+        "CREATE TYPE size AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't', 's', 'r')",
+        "CREATE TABLE orders (id size PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT unnest(enum_range(NULL::size)), 'v'",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute("ALTER TYPE size ADD VALUE 'new' BEFORE 'y'", "UPDATE orders SET v = 'w'")
+        orders.until_rows(read)
+        orders.execute(*statements)
+        with pytest.raises(SplitReadError, match=rf"the value 'z' of the enum size, .* id, {now}") as refused:
+            orders.read_all()
+        assert refused.value.remedy == START_AGAIN
+
+
 def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:
     with query(
         postgres,
@@ -297,6 +332,18 @@ def test_an_unchanged_large_value_stays_marked_when_a_column_is_added(shop: Faul
     engine = grown(shop, engine)
     row = dict(zip(engine.schema.names, engine.rows[-1], strict=True))
     assert (row["id"], row["name"], row["_unchanged"], row["price"]) == (1, None, ["name"], 5)
+
+
+def test_the_large_value_of_a_row_whose_key_was_renamed_in_its_enum_stays_marked(shop: FaultyShop) -> None:
+    shop.execute(
+        "CREATE TYPE size AS ENUM ('s', 'm')",
+        "CREATE TABLE boxes (id size PRIMARY KEY, name text STORAGE EXTERNAL, price int)",
+        "INSERT INTO boxes SELECT unnest(enum_range(NULL::size)), repeat('x', 5000)",
+    )
+    engine = caught_up(shop.engine(tables="public.boxes", unchangedValues="read"))
+    shop.execute("UPDATE boxes SET price = 5", "ALTER TYPE size RENAME VALUE 'm' TO 'M'")
+    caught_up(engine)
+    assert values(engine, "id", "name", "_unchanged") == [("s", "x" * 5000, None), ("m", None, ["name"])]
 
 
 def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -> None:
