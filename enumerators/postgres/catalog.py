@@ -11,7 +11,7 @@ from flip27_source.enumerators.postgres.column_types import (
     PgType,
     pg_type_of,
 )
-from flip27_source.enumerators.postgres.connection import Connection
+from flip27_source.enumerators.postgres.connection import Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched, quoted_with_parameters
 from flip27_source.errors import DiscoveryError
@@ -30,14 +30,22 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
 ORDER BY n.nspname, c.relname
 """
+# The values of an enum, also of one in a domain or in an array.
+_LABELS = """
+WITH RECURSIVE step (oid) AS (
+    SELECT {type}
+    UNION SELECT unnest(ARRAY[t.typbasetype, t.typelem]) FROM step JOIN pg_type t USING (oid))
+SELECT jsonb_object_agg(e.oid, e.enumlabel) FROM step JOIN pg_enum e ON e.enumtypid = step.oid
+"""
 # The type is without a length or a scale, which a cast would cut the keys to: it may be widened at any time.
 # With -1, character and bit have names that keep every character.
-_KEY_COLUMNS = """
+_KEY_COLUMNS = f"""
 SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, -1),
        CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
-             WHERE l.oid = a.attcollation) END
+             WHERE l.oid = a.attcollation) END,
+       ({_LABELS.format(type="a.atttypid")})
 FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
 ORDER BY k.place
@@ -64,7 +72,8 @@ WHERE a.attrelid = %s::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped AND a
 ORDER BY a.attnum
 """
 _CURRENT_COLUMNS = """
-SELECT attname, atttypid::bigint, format_type(atttypid, atttypmod) FROM pg_attribute
+SELECT attname, atttypid::bigint, format_type(atttypid, atttypmod), typtype = 'e'
+FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
 WHERE attrelid = %s::bigint::oid AND attnum > 0 AND NOT attisdropped
 """
 _TYPES = f"""
@@ -91,6 +100,14 @@ class CurrentColumn:
 
     type_oid: int
     type: str
+    is_enum: bool
+
+    def cast(self, text: str) -> str:
+        """SQL for a text as a value of the column; null for a text that its enum no longer has."""
+        if self.is_enum:
+            values = f"SELECT enumlabel::text FROM pg_enum WHERE enumtypid = {self.type_oid}::oid"
+            text = f"({values} AND enumlabel = {text})"
+        return f"CAST({text} AS {self.type})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +190,29 @@ def present_columns(connection: Connection, oid: int, names: Sequence[str]) -> d
     return {column.name: column for column, _ in _key_columns(connection, oid, numbers or ())}
 
 
+def renamed_label(connection: Connection, key: Sequence[KeyColumn]) -> str | None:
+    """What became of a value of an enum in a key since the table was cut, if its text is now another.
+
+    A text that is compared with the key would mean another value, or none.
+    """
+    for column in key:
+        if column.labels:
+            (found,) = row_of(connection, _LABELS.format(type="to_regtype(%s)::oid"), [column.type])
+            for oid, label in column.labels.items():
+                now = (found or {}).get(oid)
+                if now != label:
+                    became = "no longer exists" if now is None else f"is {now!r} now"
+                    return (
+                        f"the value {label!r} of the enum {column.type}, the type of its key's column "
+                        f"{column.name}, {became}: it was altered before the snapshot was complete"
+                    )
+    return None
+
+
 def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn]:
     """The columns that the table has now, by name; empty if it was dropped."""
     rows = connection.execute(_CURRENT_COLUMNS, [oid])
-    return {name: CurrentColumn(type_oid=type_oid, type=text) for name, type_oid, text in rows}
+    return {row[0]: CurrentColumn(type_oid=row[1], type=row[2], is_enum=row[3]) for row in rows}
 
 
 def types_of(connection: Connection, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
@@ -232,4 +268,4 @@ def _catalog_table(
 def _key_columns(connection: Connection, oid: int, numbers: Sequence[int]) -> list[tuple[KeyColumn, bool]]:
     """Columns by their numbers, each with whether it is generated."""
     rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid]).fetchall() if numbers else []
-    return [(KeyColumn(name=row[0], type=row[2], collation=row[3]), row[1]) for row in rows]
+    return [(KeyColumn(name=row[0], type=row[2], collation=row[3], labels=row[4]), row[1]) for row in rows]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flip27_source.enumerators.postgres.assigner import Cut, Key
-from flip27_source.enumerators.postgres.catalog import own_rows, table_of
-from flip27_source.enumerators.postgres.connection import Connection, row_of
+from flip27_source.enumerators.postgres.catalog import own_rows, renamed_label, table_of
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
+from flip27_source.errors import DiscoveryError
 
 CTID = KeyColumn(name="ctid", type="tid")
 """The physical location of a row in its table: a block, and a number in the block."""
@@ -106,8 +107,14 @@ def cuts(
     """The next bounds of the tables, as long as there is time; each chunk has ``rows`` rows.
 
     A table for which no time is left has no cut: whether bounds follow is not known.
+
+    Raises:
+        DiscoveryError: the bounds of a table are values of an enum that was altered.
     """
     for table, key, lower in tables:
+        renamed = renamed_label(connection, key)
+        if renamed is not None:
+            raise DiscoveryError(f"table {table}: {renamed}", remedy=START_AGAIN)
         if key == (CTID,):
             places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
             yield Cut(oid=table.oid, lower=lower, bounds=places, is_end=True)

@@ -47,6 +47,11 @@ _REMEDIES = {
     ),
     "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
     _TOO_MUCH: "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
+    "22021": (
+        "the database has the encoding SQL_ASCII, which does not check texts, and only UTF-8 is supported: "
+        "convert this text to UTF-8 (convert_from), or leave out its table; if the log has it, also drop the "
+        "slot, and start with a new stateLocation, whose snapshot has all rows"
+    ),
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 

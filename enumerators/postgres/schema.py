@@ -72,13 +72,21 @@ def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
     )
     # A struct needs a field: a table without an identity has inserts only, so its struct is always null.
     before = pa.struct(old or columns)
-    return pa.schema(
-        [
-            *columns,
-            pa.field(OP, pa.string(), nullable=False),
-            pa.field(BEFORE, before),
-            pa.field(UNCHANGED, pa.list_(pa.string())),
-            *_POSITION,
-            pa.field(TABLE, pa.string(), nullable=False),
-        ]
-    )
+    of_change = [
+        pa.field(OP, pa.string(), nullable=False),
+        pa.field(BEFORE, before),
+        pa.field(UNCHANGED, pa.list_(pa.string())),
+        *_POSITION,
+        pa.field(TABLE, pa.string(), nullable=False),
+    ]
+    known = {field.name: f"the column {field.name} of the change" for field in of_change}
+    for field in columns:
+        other = known.setdefault(field.name.lower(), f"its column {field.name}")
+        if other != f"its column {field.name}":
+            raise SchemaError(
+                f"table {table.table} has the column {field.name}, which a DataFrame cannot have together "
+                f"with {other}",
+                remedy='rename the column, or leave it out: add .schema("...") with the columns to read; or '
+                "set changeFormat=envelope, whose rows are JSON",
+            )
+    return pa.schema([*columns, *of_change])

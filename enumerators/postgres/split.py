@@ -22,11 +22,13 @@ class KeyColumn:
     Attributes:
         type: the type as SQL names it, without a length, for casts from text: ``character varying``.
         collation: the collation as SQL names it, if the column has one.
+        labels: the values of its enum, if it has one: the number that a value always keeps, and its text.
     """
 
     name: str
     type: str
     collation: str | None = None
+    labels: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,16 +109,16 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             self._waiting = None
             return Discovery((), position)
         _check_types(table, done, newest)
-        is_behind = self._check_is_ahead(table, position, newest)
+        rows_behind = self._rows_behind(table, position, newest)
         upto = self._safe(table, newest)
         row_bytes = position.row_bytes
         splits: list[SqlSplit] = []
-        if upto is not None and upto != done and not is_behind:
+        if upto is not None and upto != done and rows_behind is None:
             row_bytes = row_bytes or table.row_bytes(done, upto)
             splits = list(self._splits(table, done, upto, row_bytes))
         done = splits[-1].upto if splits else done
         return Discovery(
-            splits, SqlPosition(done=done, newest=newest, is_behind=is_behind, row_bytes=row_bytes)
+            splits, SqlPosition(done=done, newest=newest, rows_behind=rows_behind, row_bytes=row_bytes)
         )
 
     def _splits(
@@ -212,28 +212,31 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
                 table.name, newest, ahead, zone,
             )  # fmt: skip
 
-    def _check_is_ahead(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> bool:
-        """Whether all rows are below the position; rows that appear there are reported as lost."""
+    def _rows_behind(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> int | None:
+        """The number of rows, if all are below the position; rows that appear there are reported as lost."""
         done = position.done
         if done is None:
-            return False
-        if position.is_behind and newest != position.newest:
-            missed = newest is not None and table.count(position.newest, done)
-            if missed:
-                self.context.report_data_loss(
-                    f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
-                    "already read: the cursor columns went back",
-                    remedy="if the table was emptied or restored, read it in a new query",
-                )
+            return None
         is_behind = newest is None or not table.reaches(done)
-        if is_behind and not position.is_behind:
+        if position.rows_behind is None and not is_behind:
+            return None
+        rows = table.count(None, done)
+        if position.rows_behind is None:
             _log.warning(
                 "%s no longer has a row at or above the cursor %s, up to which it was read; rows that appear "
                 "below it will be reported as a data loss",
                 table.name,
                 done,
             )
-        return is_behind
+        # Rows that are deleted in the meantime make up in the number for rows that appear, but not above
+        # the newest one of before.
+        elif rows > position.rows_behind or (rows and table.count(position.newest, done)):
+            self.context.report_data_loss(
+                f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
+                "already read: the cursor columns went back",
+                remedy="if the table was emptied or restored, read it in a new query",
+            )
+        return rows if is_behind else None
 
     @property
     def _is_bounded(self) -> bool:

@@ -54,11 +54,11 @@ class SqlPosition:
     Attributes:
         done: the end of the last range that was found; None if there was no row yet.
         newest: the greatest cursor in the table at the last round; None if the table was empty.
-        is_behind: whether ``newest`` is smaller than ``done``, because rows were deleted.
+        rows_behind: the number of rows, if all are below ``done`` because others were deleted.
         row_bytes: size of a row as Arrow data, from the first rows.
     """
 
     done: Cursor | None = None
     newest: Cursor | None = None
-    is_behind: bool = False
+    rows_behind: int | None = None
     row_bytes: int | None = None

@@ -7,7 +7,6 @@ be recorded, and the schema is inferred at each start.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -102,9 +101,14 @@ def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
         raise SchemaError(f"{name} returned a {type(schema).__name__}", remedy=remedy)
     if not len(schema):
         raise SchemaError(f"{name} found no column", remedy=remedy)
-    for column, times in Counter(field.name.lower() for field in schema).items():
-        if times > 1:
-            raise SchemaError(f"{name}: the column {column} occurs twice", remedy=remedy)
+    known: dict[str, str] = {}
+    for place, column in enumerate(schema.names):
+        other = known.setdefault(column.lower(), column)
+        if len(known) <= place:
+            raise SchemaError(
+                f"{name} found the columns {other} and {column}, which Spark takes for one",
+                remedy=f"{_GIVE} with one of them before .load(), or rename one of them in the source",
+            )
     check_types(schema, name, remedy)
     return schema
 

@@ -14,11 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.schemas.merging import is_bytes, is_text
+from flip27_source.readers.schemas.merging import is_bytes, is_shredded, is_text
 from flip27_source.schemas.wider_types import INTEGER_DIGITS
-
-_SHREDDED = {"metadata", "value", "typed_value"}
-"""The fields of a variant whose values are stored as columns."""
 
 IsType: TypeAlias = Callable[[pa.DataType], bool]
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -154,7 +151,7 @@ def _struct(column: pa.Array, target: pa.DataType, conversions: Conversions) -> 
     stored: dict[str, list[int]] = {}
     for index in range(column.type.num_fields):
         stored.setdefault(column.type.field(index).name.lower(), []).append(index)
-    if stored.keys() >= _SHREDDED and "typed_value" not in map(str.lower, target.names):
+    if is_shredded(column.type) and "typed_value" not in map(str.lower, target.names):
         raise MismatchError(
             "the file contains a shredded variant, which Arrow does not join", "use native reads"
         )

@@ -19,6 +19,7 @@ from flip27_source.enumerators.postgres.catalog import (
     columns_of,
     own_rows,
     present_columns,
+    renamed_label,
     table_of,
 )
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
@@ -98,6 +99,9 @@ def _check_key(connection: Connection, table: TableName, key: Sequence[KeyColumn
     """Refuse a key whose values may have another order than those by which the table was cut into chunks."""
     if key == (CTID,):
         return
+    renamed = renamed_label(connection, key)
+    if renamed is not None:
+        raise SplitReadError(f"table {table}: {renamed}", remedy=START_AGAIN)
     present = present_columns(connection, table.oid, [column.name for column in key])
     for column in key:
         now = present.get(column.name)

@@ -64,15 +64,24 @@ def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
 def _numbers(
     fast: Callable[[pa.Array], pa.Array], ordinary: str, slow: Callable[[str], int], *, factor: int
 ) -> Encode:
-    parse = parser(pa.int64(), ordinary=ordinary, fast=fast, slow=slow)
+    def fast_number(texts: pa.Array) -> pa.Array:
+        numbers = fast(texts)
+        return numbers if factor == 1 else pa.array(np.asarray(numbers) // factor)
 
-    def parsed(texts: pa.Array) -> pa.Array:
-        numbers = parse(texts)
-        if factor > 1:
-            numbers = pa.array(np.asarray(numbers) // factor)
-        return numbers.cast(pa.string())
+    def slow_number(text: str) -> int:
+        return _long(text, slow(text) // factor, "set changeFormat=envelope, which writes timestamps as text")
 
-    return lambda texts: JsonTexts(parse_present(texts, parsed, pa.string()))
+    parse = parser(pa.int64(), ordinary=ordinary, fast=fast_number, slow=slow_number)
+    return lambda texts: JsonTexts(
+        parse_present(texts, lambda present: parse(present).cast(pa.string()), pa.string())
+    )
+
+
+def _long(text: str, number: int, remedy: str) -> int:
+    """The number, in Debezium's type."""
+    if number.bit_length() > 63:
+        raise UnfitError(text, "its microseconds exceed 64 bits, in which Debezium counts", remedy=remedy)
+    return number
 
 
 def _days(texts: pa.Array) -> pa.Array:
@@ -175,7 +184,7 @@ def _interval_us(text: str) -> str:
     years, months, days, hours, minutes, seconds = _interval(text)
     every_day = ((years * 12) + months) * _DAYS_PER_MONTH + days
     every_second = (((every_day * 24 + hours) * 60) + minutes) * 60 + float(seconds)
-    return str(int(every_second * 1e6))
+    return str(_long(text, int(every_second * 1e6), "set intervalHandlingMode=string"))
 
 
 def _iso_interval(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.enumerators.postgres.catalog import current_columns, own_rows, table_of
+from flip27_source.enumerators.postgres.catalog import CurrentColumn, current_columns, own_rows, table_of
 from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
@@ -103,7 +103,7 @@ class _Readable:
     Attributes:
         table: SQL for the table.
         columns, names: the columns to read, as indexes and as names.
-        key: the names of the key's columns, and SQL for their types.
+        key: the names of the key's columns, and the columns.
         places: the rows to read, as indexes of the changes.
         keys: the texts of their keys, one list for each column of the key.
     """
@@ -111,7 +111,7 @@ class _Readable:
     table: str
     columns: Sequence[int]
     names: Sequence[str]
-    key: Sequence[tuple[str, str]]
+    key: Sequence[tuple[str, CurrentColumn]]
     places: Int64s
     keys: Sequence[Sequence[str | None]]
 
@@ -121,21 +121,21 @@ class _Readable:
     ) -> _Readable | None:
         """The missing values of these rows; None if none can be read."""
         relation = changes.relation
-        types = _current_types(connection, relation)
+        current = _current_columns(connection, relation)
         columns = [
             number
             for number, mask in enumerate(changes.unchanged)
-            if mask is not None and number in types and (mask & rows).any()
+            if mask is not None and number in current and (mask & rows).any()
         ]
         table = table_of(connection, relation.oid)
-        if table is None or not columns or not types.keys() >= set(key):
+        if table is None or not columns or not current.keys() >= set(key):
             return None
         places = np.flatnonzero(rows)
         return cls(
             table=own_rows(connection, table),
             columns=columns,
             names=[relation.columns[column].name for column in columns],
-            key=[(relation.columns[column].name, types[column]) for column in key],
+            key=[(relation.columns[column].name, current[column]) for column in key],
             places=places,
             keys=[
                 pc.cast(changes.after[column].take(pa.array(places)), pa.string()).to_pylist()
@@ -148,8 +148,8 @@ class _Readable:
         texts = ", ".join("%s::text[]" for _ in self.key)
         names = ", ".join(f"c{number}" for number in range(len(self.key)))
         same = " AND ".join(
-            f"x.{quoted_with_parameters(name)} = CAST(t.c{number} AS {kind})"
-            for number, (name, kind) in enumerate(self.key)
+            f"x.{quoted_with_parameters(name)} = {column.cast(f't.c{number}')}"
+            for number, (name, column) in enumerate(self.key)
         )
         sql = (
             f"SELECT t.place - 1, {', '.join(selected)} FROM unnest({texts}) WITH ORDINALITY "
@@ -167,11 +167,11 @@ def _size(column: str) -> str:
     return f"coalesce(octet_length({_text(column)}), 0)::bigint"
 
 
-def _current_types(connection: Connection, relation: Relation) -> dict[int, str]:
-    """SQL for the types of the relation's columns that the table still has, by their indexes."""
+def _current_columns(connection: Connection, relation: Relation) -> dict[int, CurrentColumn]:
+    """Those of the relation's columns that the table still has with the same type, by their indexes."""
     current = current_columns(connection, relation.oid)
     return {
-        number: current[column.name].type
+        number: current[column.name]
         for number, column in enumerate(relation.columns)
         if column.name in current and current[column.name].type_oid == column.type_oid
     }

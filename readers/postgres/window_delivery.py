@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.catalog import find_table
-from flip27_source.enumerators.postgres.connection import Connection
+from flip27_source.enumerators.postgres.catalog import find_table, renamed_label
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection
 from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, TableRules
 from flip27_source.enumerators.postgres.table_patterns import matched
+from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
@@ -123,6 +124,9 @@ def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> Int64s | None:
 
 def ranges_on_server(connection: Connection, rules: TableRules, keys: Sequence[pa.Array]) -> Int64s:
     """The number of each key's range; the server compares the keys by the columns' types and collations."""
+    renamed = renamed_label(connection, rules.key)
+    if renamed is not None:
+        raise SplitReadError(f"table {rules.table}: {renamed}", remedy=START_AGAIN)
     columns = range(len(rules.key))
     row = ", ".join(f"k.c{i}" for i in columns)
     bound = ", ".join(f"b.c{i}" for i in columns)

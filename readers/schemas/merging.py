@@ -20,19 +20,32 @@ def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
     Raises:
         NoCommonTypeError: Spark has no such type.
     """
-    return with_leaves(kind, lambda leaf: _spark_leaf(leaf, naive_is_utc))
+    return with_leaves(kind, lambda leaf: _spark_leaf(leaf, naive_is_utc), _refuse_shredded)
 
 
-def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """``kind`` with other types at its leaves, in order; all fields and elements become nullable."""
+def with_leaves(
+    kind: pa.DataType,
+    leaf: Callable[[pa.DataType], pa.DataType],
+    check: Callable[[pa.DataType], None] = lambda _: None,
+) -> pa.DataType:
+    """``kind`` with other types at its leaves, in order; all fields and elements become nullable.
+
+    Args:
+        check: is called with each struct, and may refuse it.
+    """
+
+    def inner(kind: pa.DataType) -> pa.DataType:
+        return with_leaves(kind, leaf, check)
+
     if isinstance(kind, pa.BaseExtensionType):
-        return with_leaves(kind.storage_type, leaf)
+        return inner(kind.storage_type)
     if types.is_struct(kind):
-        return pa.struct([(field.name, with_leaves(field.type, leaf)) for field in kind])
+        check(kind)
+        return pa.struct([(field.name, inner(field.type)) for field in kind])
     if types.is_map(kind):
-        return pa.map_(with_leaves(kind.key_type, leaf), with_leaves(kind.item_type, leaf))
+        return pa.map_(inner(kind.key_type), inner(kind.item_type))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.list_(with_leaves(kind.value_type, leaf))
+        return pa.list_(inner(kind.value_type))
     return leaf(kind)
 
 
@@ -49,6 +62,18 @@ def _spark_leaf(kind: pa.DataType, naive_is_utc: bool) -> pa.DataType:
         if is_kind(kind):
             return of_spark
     raise NoCommonTypeError(f"Spark has no type for {kind}")
+
+
+def is_shredded(kind: pa.DataType) -> bool:
+    """True for a struct that has the fields of a variant whose values are stored as columns."""
+    return {"metadata", "value", "typed_value"}.issubset(field.name.lower() for field in kind)
+
+
+def _refuse_shredded(struct: pa.DataType) -> None:
+    if is_shredded(struct):
+        raise NoCommonTypeError(
+            "it is a shredded variant, whose fields differ from file to file, and which native reads join"
+        )
 
 
 def is_text(kind: pa.DataType) -> bool:

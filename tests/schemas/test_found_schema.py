@@ -182,7 +182,7 @@ def test_the_enumerator_may_find_the_schema_instead_of_the_reader(tmp_path: Path
         ({"id": "long"}, "returned a dict"),
         (pa.schema({"id": pa.uint64()}), "column id: Spark has no type for uint64"),
         (pa.schema([]), "found no column"),
-        (pa.schema([("id", pa.int64()), ("ID", pa.int64())]), "the column id occurs twice"),
+        (pa.schema([("id", pa.int64()), ("ID", pa.int64())]), "columns id and ID, which Spark takes for one"),
     ],
     ids=["none", "dict", "uint64", "empty", "twice"],
 )

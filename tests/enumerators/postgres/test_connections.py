@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from contextlib import closing
 
@@ -41,14 +42,25 @@ def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
     assert "max_connections" in str(refused)
 
 
-def test_a_statement_that_needs_larger_temporary_files_does_not_advise_on_slots(
-    postgres: PostgresServer,
+@pytest.mark.parametrize(
+    ("settings", "statement", "remedy"),
+    [
+        ("-c work_mem=64kB -c temp_file_limit=0", "SELECT n FROM generate_series(1, 100000) n ORDER BY -n",
+         "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"),
+        ("-c client_encoding=utf8", "SELECT convert_from('\\xe4', 'SQL_ASCII')",
+         "the database has the encoding SQL_ASCII, .* convert this text to UTF-8"),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_that_of_the_cause(
+    postgres: PostgresServer, settings: str, statement: str, remedy: str
 ) -> None:
-    settings = "-c work_mem=64kB -c temp_file_limit=0"
-    with postgres.connect(options=settings) as connection, pytest.raises(psycopg.Error) as found:
-        connection.execute("SELECT n FROM generate_series(1, 100000) n ORDER BY -n")
-    remedy = failed(OPTIONS, "reading a chunk", found.value).remedy
-    assert remedy == "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"
+    with (
+        postgres.database(encoding="SQL_ASCII") as name,
+        postgres.connect(name, options=settings) as connection,
+        pytest.raises(psycopg.Error) as found,
+    ):
+        connection.execute(statement)
+    assert re.match(remedy, failed(OPTIONS, "reading a chunk", found.value).remedy or "")
 
 
 def test_the_remedy_for_a_role_that_may_not_use_slots_is_complete() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from flip27_source.enumerators.postgres.catalog import find_tables
 from flip27_source.enumerators.postgres.chunks import cuts
+from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
-from flip27_source.errors import NewColumnsError, SplitReadError
+from flip27_source.errors import NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
@@ -146,6 +147,27 @@ def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop)
     assert values(engine, "id", "name", "title")[-1] == (11, None, "x")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("_op", "has the column _op, .* together with the column _op of the change"),
+        ("_Table", "has the column _Table, .* together with the column _table of the change"),
+        ("Name", "has the column Name, .* together with its column name"),
+    ],
+)
+def test_names_that_spark_takes_for_one_are_refused_unless_the_schema_leaves_them_out(
+    shop: FaultyShop, name: str, said: str
+) -> None:
+    shop.execute(f"ALTER TABLE orders ADD \"{name}\" text DEFAULT 'theirs'")
+    with pytest.raises(SchemaError, match=rf"table public\.orders {said}(?s:.)*changeFormat=envelope"):
+        shop.engine()
+    engine = shop.engine(pa.schema([("id", pa.int32()), ("name", pa.string()), ("_op", pa.string())]))
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    caught_up(engine)
+    assert sorted(engine.rows)[-2:] == [(10, "n10", "r"), (11, "x", "c")]
+
+
 def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute("ALTER TABLE orders ALTER id TYPE bigint", "INSERT INTO orders VALUES (11, 'x')")
@@ -231,6 +253,40 @@ def test_rows_of_chunks_whose_key_got_another_order_are_refused(
             orders.read_all()
 
 
+@pytest.mark.parametrize("read", [3, 9])
+@pytest.mark.parametrize(
+    ("statements", "now"),
+    [
+        (["ALTER TYPE size RENAME VALUE 'z' TO 'Z'"], "is 'Z' now"),
+        # Each text is still a value, with another place in the order.
+        ([f"ALTER TYPE size RENAME VALUE {value}" for value in ("'z' TO '-'", "'r' TO 'z'", "'-' TO 'r'")],
+         "is 'r' now"),
+        (["ALTER TYPE size RENAME TO old_size",
+          "CREATE TYPE size AS ENUM ('r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z')",
+          "ALTER TABLE orders ALTER id TYPE size USING id::text::size"], "no longer exists"),
+    ],
+    ids=["renamed", "swapped", "replaced"],
+)  # fmt: skip
+def test_a_key_whose_enum_is_altered_before_the_snapshot_is_complete_is_refused(
+    postgres: PostgresServer, statements: list[str], now: str, read: int
+) -> None:
+    with query(
+        postgres,
+        "CREATE TYPE size AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't', 's', 'r')",
+        "CREATE TABLE orders (id size PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT unnest(enum_range(NULL::size)), 'v'",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute("ALTER TYPE size ADD VALUE 'new' BEFORE 'y'", "UPDATE orders SET v = 'w'")
+        orders.until_rows(read)
+        orders.execute(*statements)
+        with pytest.raises(SplitReadError, match=rf"the value 'z' of the enum size, .* id, {now}") as refused:
+            orders.read_all()
+        assert refused.value.remedy == START_AGAIN
+
+
 def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:
     with query(
         postgres,
@@ -276,6 +332,18 @@ def test_an_unchanged_large_value_stays_marked_when_a_column_is_added(shop: Faul
     engine = grown(shop, engine)
     row = dict(zip(engine.schema.names, engine.rows[-1], strict=True))
     assert (row["id"], row["name"], row["_unchanged"], row["price"]) == (1, None, ["name"], 5)
+
+
+def test_the_large_value_of_a_row_whose_key_was_renamed_in_its_enum_stays_marked(shop: FaultyShop) -> None:
+    shop.execute(
+        "CREATE TYPE size AS ENUM ('s', 'm')",
+        "CREATE TABLE boxes (id size PRIMARY KEY, name text STORAGE EXTERNAL, price int)",
+        "INSERT INTO boxes SELECT unnest(enum_range(NULL::size)), repeat('x', 5000)",
+    )
+    engine = caught_up(shop.engine(tables="public.boxes", unchangedValues="read"))
+    shop.execute("UPDATE boxes SET price = 5", "ALTER TYPE size RENAME VALUE 'm' TO 'M'")
+    caught_up(engine)
+    assert values(engine, "id", "name", "_unchanged") == [("s", "x" * 5000, None), ("m", None, ["name"])]
 
 
 def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -> None:

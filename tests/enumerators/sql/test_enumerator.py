@@ -182,15 +182,25 @@ def test_rows_without_a_cursor_are_counted_if_the_option_leaves_them_out(
     assert engine.batches[-1].end["summary"]["nullCursorRows"] == 2
 
 
-def test_rows_that_appear_below_the_position_of_an_emptied_table_are_a_data_loss(
-    shop: Shop, flip27_engine: Engine
+@pytest.mark.parametrize(
+    ("deleted", "meanwhile", "appeared"),
+    [
+        ("id > 0", "false", ORDERS[:2]),
+        ("id IN (1, 4, 5, 6)", "false", ORDERS[:1]),  # below the newest row
+        ("id > 3", "id = 2", [ORDERS[3]]),  # as many as were deleted
+        ("id > 3", "false", [ORDERS[3], (7, 1.0, f"{DAY} 11:00:00")]),  # together with a row to read
+    ],
+)
+def test_rows_that_appear_below_a_position_that_no_row_reaches_are_a_data_loss(
+    shop: Shop, flip27_engine: Engine, deleted: str, meanwhile: str, appeared: list[Any]
 ) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.options)
     batches_of(engine)
-    shop.execute("DELETE FROM orders")
+    shop.execute(f"DELETE FROM orders WHERE {deleted}")
     assert polled(engine) == []
-    shop.insert(ORDERS[:2])
+    shop.execute(f"DELETE FROM orders WHERE {meanwhile}")
+    shop.insert(appeared)
     with pytest.raises(DataLossError, match="the cursor columns went back"):
         polled(engine)
 

@@ -338,9 +338,18 @@ def test_the_schema_of_avro_files_is_found(tmp_path: Path) -> None:
     assert found_out(tmp_path, "avro") == "struct<id:bigint,at:timestamp,maybe:string>"
 
 
-def test_a_type_that_spark_does_not_have_is_an_error_with_file_and_column(tmp_path: Path) -> None:
-    feather.write_feather(pa.table({"t": pa.array([1], pa.duration("s"))}), tmp_path / "a")
-    with pytest.raises(SchemaError, match=r"/a: column t: Spark has no type for duration\[s\]"):
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([1], pa.duration("s")), r"Spark has no type for duration\[s\]"),
+        (pa.array([[{"metadata": b"", "value": None, "typed_value": 1}]]), "it is a shredded variant"),
+    ],
+)
+def test_a_type_that_spark_does_not_have_is_an_error_with_file_and_column(
+    tmp_path: Path, column: pa.Array, said: str
+) -> None:
+    feather.write_feather(pa.table({"t": column}), tmp_path / "a")
+    with pytest.raises(SchemaError, match=f"/a: column t: {said}"):
         found_out(tmp_path, "arrow")
 
 
