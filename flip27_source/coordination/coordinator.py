@@ -9,13 +9,13 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Any, Generic
 
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_mixins import PerformsActions
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
+from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
@@ -41,8 +41,6 @@ from .report_results import ReportResults
 from .split_rules import SplitRules
 from .subtask_reports import AcknowledgeResult, SubtaskReport
 from .waiting_queues import WaitingQueues
-
-_log = logging.getLogger("flip27_source")
 
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
@@ -293,7 +291,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _settle_losses(self) -> None:
         for loss in self._ledger.losses.settle(self.last_checkpoint_id + 1):
-            _log.warning("data was lost before it was read: %s", loss)
+            LOG.warning("data was lost before it was read: %s", loss)
 
     def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
         pending = self.pending

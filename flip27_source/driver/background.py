@@ -5,7 +5,6 @@ Results wait in a mailbox until the coordinator's thread collects them.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -14,8 +13,7 @@ from typing import Any
 from ..coordination.context import Handler
 from ..enumerator_context import RetryPolicy
 from ..errors import is_final, kept_text
-
-_log = logging.getLogger("flip27_source")
+from ..log import LOG
 
 Deliver = Callable[[Handler, Any, BaseException | None], None]
 
@@ -51,7 +49,7 @@ class BackgroundRunner:
             while not self._closed.wait(period_s) and (error is None or isinstance(error, Exception)):
                 _, error = self._round(work, RetryPolicy())
                 if isinstance(error, Exception):
-                    _log.warning(
+                    LOG.warning(
                         "background work failed and is tried again in %.1f s: %s", period_s, kept_text(error)
                     )
 
@@ -117,7 +115,7 @@ class BackgroundRunner:
                 if failures > retry.retries or is_final(error):
                     return None, error
                 pause_s = retry.pause_s(failures)
-                _log.warning(
+                LOG.warning(
                     "asynchronous work failed (%d of %d) and is tried again in %.1f s: %s",
                     failures, retry.retries + 1, pause_s, kept_text(error),
                 )  # fmt: skip

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import StateError
+from ..log import LOG
 from ..savepoints.claims import delete_subsumed
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.clean_up import Cleaner
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
 from .environment import Environment
-
-_log = logging.getLogger("flip27_source")
 
 CLEAN_EVERY = 10
 """Checkpoints between two clean-ups."""
@@ -78,4 +76,4 @@ class BackgroundCleaner:
             )
         except StateError as error:
             # The guarantees do not depend on clean-up: the next one finds the files that are left over.
-            _log.warning("clean-up of the state location failed and is tried again later: %s", error)
+            LOG.warning("clean-up of the state location failed and is tried again later: %s", error)

@@ -13,7 +13,6 @@ checkpoint the coordinator has reached (R7, R8). Flink: OperatorCoordinatorHolde
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..enumerator_context import RetryPolicy
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
+from ..log import LOG
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS
 from ..snapshots.file_names import CheckpointName
@@ -42,8 +42,6 @@ from .environment import Environment
 from .reports import SubtaskReports
 from .requests import Requests
 from .restored_state import RestoredSavepoint, StateRestorer
-
-_log = logging.getLogger("flip27_source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +102,7 @@ class Cycle:
         with self.whole_or_not_at_all():
             end = self._next(start, limits)
             while self.requests.was_withdrawn():
-                _log.warning(
-                    "checkpoint %d is made again: an edit in it was withdrawn", self.at.checkpoint_id
-                )
+                LOG.warning("checkpoint %d is made again: an edit in it was withdrawn", self.at.checkpoint_id)
                 end = self._next(start, limits)
             return end
 
@@ -142,7 +138,7 @@ class Cycle:
         if self.run is not None and offset == self.at:
             return self.run.coordinator
         if self.run is not None:
-            _log.warning(
+            LOG.warning(
                 "source %s goes back from checkpoint %d to %d",
                 self._source.uid, self.at.checkpoint_id, offset.checkpoint_id,
             )  # fmt: skip

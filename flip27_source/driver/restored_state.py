@@ -6,7 +6,6 @@ taken from, and the enumerator is not notified of completion. Flink: CheckpointC
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from ..errors import (
     StaleDriverError,
     StateLocationError,
 )
+from ..log import LOG
 from ..savepoints.claims import check_claimable, claim
 from ..savepoints.format import Savepoint, open_savepoint
 from ..savepoints.moved_files import MovedFiles
@@ -41,8 +41,6 @@ from ..source_options import (
 )
 from .driving import Driving
 from .reports import SubtaskReports
-
-_log = logging.getLogger("flip27_source")
 
 
 class RestoredSavepoint:
@@ -193,7 +191,7 @@ class StateRestorer:
                 "read again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that "
                 "it has, including new data in them: restore such a sink to the same moment",
             )
-        _log.warning("%s; the query continues, and data that was read since is read again", said)
+        LOG.warning("%s; the query continues, and data that was read since is read again", said)
 
 
 def _is_restorable(source: Source, savepoint: Savepoint) -> bool:
@@ -208,13 +206,13 @@ def _is_restorable(source: Source, savepoint: Savepoint) -> bool:
             "on the state",
         )
     if any(difference.is_fatal for difference in found):
-        _log.warning(
+        LOG.warning(
             "source %s starts from the beginning: the savepoint %s is neither restored nor claimed, and data "
             "that its query has read is read again. Differences:%s",
             source.uid, savepoint.location, as_lines(found),
         )  # fmt: skip
         return False
-    _log.warning(
+    LOG.warning(
         "source %s starts from the savepoint %s although they differ; the state is restored unchanged, and "
         "start options that are set now have no effect on it. Differences:%s",
         source.uid, savepoint.location, as_lines(found),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,8 @@ from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult
 from ..errors import DataLossError
 from ..events import SourceEvent
+from ..log import LOG
 from .quarantined_parts import QuarantinedParts
-
-_log = logging.getLogger("flip27_source")
 
 
 class SentEvents:
@@ -75,5 +73,5 @@ class LossReports:
             raise DataLossError(described(what, split_id), remedy=remedy)
         loss = DataLoss(checkpoint_id=self._checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
         if loss not in self.losses:
-            _log.warning("data was lost before it was read: %s", loss)
+            LOG.warning("data was lost before it was read: %s", loss)
             self.losses.append(loss)

@@ -8,7 +8,6 @@ reads it again, with rows, if that succeeded.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,13 +16,12 @@ from typing import Any
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
+from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .buffered_rows import bytes_of
 from .events_and_losses import LossReports, SentEvents
 from .split_read import Item, Reading
-
-_log = logging.getLogger("flip27_source")
 
 BUFFERED_BYTES = 64 * 1024 * 1024
 """Maximum size of the rows of one split that are buffered in memory."""
@@ -151,7 +149,7 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            _log.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
+            LOG.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
         if self._policy.is_reported_loss(error):

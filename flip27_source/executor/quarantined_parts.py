@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, QuarantineError, kept_words
+from ..log import LOG
 from ..split import size_of
-
-_log = logging.getLogger("flip27_source")
 
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of the parts of one task: its report contains them, and the driver reads it as a whole."""
@@ -56,7 +54,7 @@ class QuarantinedParts:
             )
         self._check(part)
         if part_id not in self.taken:
-            _log.warning("%s cannot be read and is quarantined: %s", part_id, error)
+            LOG.warning("%s cannot be read and is quarantined: %s", part_id, error)
         self.taken[part_id] = (
             split_id,
             size_of(part).bytes or 0,

@@ -6,7 +6,6 @@ report must read exactly the ranges in the report. Data lost since then is recor
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from ..coordination.data_losses import DataLoss
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
+from ..log import LOG
 from ..reader import SourceReaderContext, SplitReader
 from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
@@ -32,8 +32,6 @@ from .quarantine import Quarantine
 from .quarantined_parts import QuarantinedParts
 from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
-
-_log = logging.getLogger("flip27_source")
 
 _NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED)
 
@@ -143,7 +141,7 @@ class SubtaskAttempt:
             # Without a report, a split with a result would count as finished.
             if self._place.required or report.results:
                 raise
-            _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
+            LOG.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
 
     def _follow(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
         """Check this attempt against the report that counts; record data lost since then (R5, R12, R16)."""

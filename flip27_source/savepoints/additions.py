@@ -7,7 +7,6 @@ in the lineage records the missing file.
 from __future__ import annotations
 
 import io
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import msgspec
 
 from ..errors import ContractError, CorruptStateError, kept_text
 from ..file_systems.secrets_in_texts import Hidden
+from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
@@ -31,8 +31,6 @@ from .format import READERS
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _MOST_BYTES = 1024 * 1024
-
-_log = logging.getLogger("flip27_source")
 
 
 def added_to(
@@ -58,7 +56,7 @@ def added_to(
             target = open_store(place.directory, storage_options)
             target.replace(f"{READERS}/{context.subtask_id}/{name}", buffer.getvalue())
         except Exception as error:  # noqa: BLE001 - the savepoint fails, and the query continues
-            _log.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
+            LOG.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
             state = store or open_store(str(source.options[STATE_LOCATION]), storage_options)
             why = Hidden(storage_options).in_text(kept_text(error))
             failed = _FailedAddition(subtask=context.subtask_id, file=name, error=why)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import StateLocationError
+from ..log import LOG
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
@@ -14,8 +14,6 @@ from ..snapshots.planned_subtask import SavepointPlace
 from ..snapshots.store import Store
 from .additions import failed_additions
 from .format import METADATA, savepoint_folder, write_savepoint
-
-_log = logging.getLogger("flip27_source")
 
 
 class RequestedSavepoints:
@@ -59,7 +57,7 @@ class RequestedSavepoints:
         if METADATA in place.list(folder):
             return
         write_savepoint(self._store, lineage, name, place, created_ms=created_ms)
-        _log.info("created the requested savepoint %s/%s", place.location, folder)
+        LOG.info("created the requested savepoint %s/%s", place.location, folder)
 
 
 def savepoint_of(offset: Offset, document: CheckpointDocument) -> SavepointPlace | None:

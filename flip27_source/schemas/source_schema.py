@@ -6,7 +6,6 @@ be recorded, and the schema is inferred at each start.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from ..log import LOG
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import SCHEMA_EVOLUTION_MODE, STATE_LOCATION
@@ -24,8 +24,6 @@ from .ddl import parse_columns
 from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
 from .new_columns import RECORDING_MODES, WIDENING_MODE
 from .recorded_schemas import SchemaOwner, SchemaStorage, check_types, data_of
-
-_log = logging.getLogger("flip27_source")
 
 _GIVE = 'add .schema("id long, name string, ...")'
 
@@ -165,6 +163,6 @@ def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:
         except SplitReadError as error:
             if SplitErrorPolicy.of(source).outcome(error) is None:
                 raise
-            _log.warning("split %s is not used to infer the schema: %s", split.split_id, error)
+            LOG.warning("split %s is not used to infer the schema: %s", split.split_id, error)
         else:
             yield split
