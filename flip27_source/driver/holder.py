@@ -156,8 +156,8 @@ class CoordinatorHolder:
     def _demanded(self, offset: Offset, document: CheckpointDocument) -> ReportDemand:
         """The reports that the tasks of a batch write."""
         if self._reports is None or self.cycle.has_planned(offset):
-            return document.reports
-        return self._reports.demand_again(document.reports, offset, self._demand)
+            return document.raw.reports
+        return self._reports.demand_again(document.raw.reports, offset, self._demand)
 
     def _checked_plan(
         self, offset: Offset, document: CheckpointDocument

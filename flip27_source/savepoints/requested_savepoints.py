@@ -62,7 +62,7 @@ class RequestedSavepoints:
 
 def savepoint_of(offset: Offset, document: CheckpointDocument) -> SavepointPlace | None:
     """The savepoint that a checkpoint becomes; None if it does not become one."""
-    target = document.target_directory
+    target = document.raw.target
     if target is None or offset.lineage is None or offset.name is None:
         return None
     directory = f"{target}/{savepoint_folder(offset.name)}"

@@ -154,7 +154,7 @@ class CheckpointStorage:
         return self._codec.decode(
             document,
             self.segment_loader(offset, document),
-            with_plan=with_plan or document.reports is not ReportDemand.NONE,
+            with_plan=with_plan or document.raw.reports is not ReportDemand.NONE,
         )
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
@@ -184,7 +184,7 @@ class CheckpointStorage:
             # the first after a savepoint.
             first = chain[-1][1]
             follows = first.checkpoint_id == start.checkpoint_id + 1
-            restored = start.is_initial and first.restored_from is not None
+            restored = start.is_initial and first.raw.savepoint is not None
             reached = start.name is None and (follows or restored)
         else:
             reached = at.name == start.name

@@ -37,7 +37,6 @@ from .documents import (
     StoredAssignment,
     StoredDocument,
     StoredLedger,
-    StoredLoss,
     StoredSegment,
     StoredState,
     StoredWaiting,
@@ -126,7 +125,7 @@ class SnapshotCodec:
             quarantine_blocks=quarantine.blocks,
             ignored=as_stored(snapshot.ledger.ignored, encode),
             ignored_count=snapshot.ledger.ignored_count,
-            losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
+            losses=list(snapshot.ledger.losses),
             loss_count=snapshot.ledger.loss_count,
             ranges=[encode(cut) for cut in snapshot.ledger.ranges],
         )
@@ -147,7 +146,7 @@ class SnapshotCodec:
             ledger=ledger,
             plan=plan,
             segments=inside,
-            reports=snapshot.plan.reports.value,
+            reports=snapshot.plan.reports,
             actions=None if actions is None else actions.name,
             delayed=[StoredActionPage.of(page) for page in snapshot.delayed],
             action_delay=snapshot.action_delay_ms if snapshot.delayed else None,
@@ -203,7 +202,7 @@ class SnapshotCodec:
             quarantined=as_given(document.quarantined(load), split),
             ignored=as_given(raw.ledger.ignored, split),
             ignored_count=raw.ledger.ignored_count,
-            losses=tuple(item.loss() for item in raw.ledger.losses),
+            losses=tuple(raw.ledger.losses),
             loss_count=raw.ledger.loss_count,
             finished=raw.ledger.finished,
         )
@@ -288,7 +287,7 @@ class SnapshotCodec:
                 )
                 for stored, segment in document.plan_segments(load)
             ),
-            reports=document.reports,
+            reports=document.raw.reports,
         )
 
     def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:

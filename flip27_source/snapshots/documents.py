@@ -11,11 +11,12 @@ import binascii
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ..coordination.action_pages import ActionPage
+from ..coordination.checkpoints import QuarantinedSplit
 from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
@@ -82,11 +83,7 @@ class StoredWaitingEvent(msgspec.Struct, frozen=True):
     subtask: int
 
 
-class StoredQuarantined(msgspec.Struct, frozen=True):
-    split: msgspec.Raw
-    checkpoint: int
-    attempts: int
-    error: str
+StoredQuarantined: TypeAlias = QuarantinedSplit[msgspec.Raw]
 
 
 class StoredQuarantineBlock(msgspec.Struct, frozen=True):
@@ -94,19 +91,6 @@ class StoredQuarantineBlock(msgspec.Struct, frozen=True):
 
     items: str
     count: int
-
-
-class StoredLoss(msgspec.Struct, frozen=True, omit_defaults=True):
-    what: str
-    split: str | None = None
-    checkpoint: int = 0
-
-    @classmethod
-    def of(cls, loss: DataLoss) -> StoredLoss:
-        return cls(what=loss.what, split=loss.split_id, checkpoint=loss.checkpoint_id)
-
-    def loss(self) -> DataLoss:
-        return DataLoss(checkpoint_id=self.checkpoint, split_id=self.split, what=self.what)
 
 
 class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,7 +103,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     quarantine_blocks: list[StoredQuarantineBlock] = []
     ignored: list[StoredQuarantined] = []
     ignored_count: int = 0
-    losses: list[StoredLoss] = []
+    losses: list[DataLoss] = []
     loss_count: int = 0
     ranges: list[msgspec.Raw] = []
 
@@ -165,7 +149,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ledger: StoredLedger
     plan: list[StoredAssignment]
     segments: dict[str, StoredSegment]
-    reports: Literal["none", "wanted", "required"] = "none"
+    reports: ReportDemand = ReportDemand.NONE
     actions: str | None = None
     delayed: list[StoredActionPage] = []
     action_delay: int | None = None
@@ -196,20 +180,6 @@ class CheckpointDocument:
     def segment_bytes(self) -> dict[str, int]:
         """Sizes of the segments that are stored in separate files, if the document contains them."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
-
-    @property
-    def restored_from(self) -> str | None:
-        """The savepoint that the first checkpoint of a lineage was restored from."""
-        return self.raw.savepoint
-
-    @property
-    def target_directory(self) -> str | None:
-        """The target of the savepoint that this checkpoint becomes, if one was requested."""
-        return self.raw.target
-
-    @property
-    def reports(self) -> ReportDemand:
-        return ReportDemand(self.raw.reports)
 
     def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
         ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
