@@ -68,7 +68,6 @@ class Driving:
             self.take_over(offset, is_complete=False)
 
     def completed(self, offset: Offset) -> None:
-        """A checkpoint is complete."""
         if self._epoch is not None:
             self._epoch.completed(str(offset.name))
 
@@ -90,6 +89,5 @@ class Driving:
             epoch.renew(self._environment.now_ms())
 
     def end(self) -> None:
-        """The run is over."""
         if self._epoch is not None:
             self._epoch.end()

@@ -106,9 +106,7 @@ class CoordinatorHolder:
             source,
             settings,
             self._storage,
-            StateRestorer(
-                source, self._storage, codec, self._driving, environment.open_store, one_batch=one_batch
-            ),
+            StateRestorer(source, self._storage, codec, self._driving, environment.open_store, one_batch),
             self._reports,
             requests,
             self._driving,
@@ -207,7 +205,6 @@ class CoordinatorHolder:
         self.cycle.requests.found(self.cycle.requests.poll(), None)
 
     def wait_for_clean_up(self) -> None:
-        """Block until no clean-up is running."""
         self._cleaner.wait()
 
     def close(self) -> None:

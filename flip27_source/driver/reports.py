@@ -9,7 +9,7 @@ from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.coordinator import SourceCoordinator
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskReport
 from ..errors import MissingReportError
 from ..log import LOG

@@ -254,7 +254,6 @@ class Requests:
             self._folder = Mailbox(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The requests that have not been withdrawn."""
         if not requests or self._folder is None:
             return requests
         try:
@@ -300,11 +299,9 @@ class Requests:
                     )
 
     def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
-        """Mark a request as failed."""
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()
         )
 
     def _reason(self, error: Exception) -> str:
-        """The text of an error for the history, without secrets."""
         return kept_words(self._hidden.in_text(said_of(error)))

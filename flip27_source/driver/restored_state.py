@@ -7,7 +7,7 @@ taken from, and the enumerator is not notified of completion. Flink: CheckpointC
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..coordination.checkpoints import Snapshot
@@ -84,6 +84,7 @@ class RestoredSavepoint:
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
+@dataclass(eq=False, repr=False)
 class StateRestorer:
     """Finds the state that a run of a query starts with.
 
@@ -91,23 +92,13 @@ class StateRestorer:
         one_batch: the run has a single checkpoint, whose state is discarded.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        storage: CheckpointStorage,
-        codec: SnapshotCodec,
-        driving: Driving,
-        open_store: Callable[[str, Mapping[str, Any]], Store],
-        *,
-        one_batch: bool = False,
-    ) -> None:
-        self._source = source
-        self._storage = storage
-        self._codec = codec
-        self._driving = driving
-        self._open_store = open_store
-        self._one_batch = one_batch
-        self._committed: CheckpointName | None = None
+    _source: Source
+    _storage: CheckpointStorage
+    _codec: SnapshotCodec
+    _driving: Driving
+    _open_store: Callable[[str, Mapping[str, Any]], Store]
+    _one_batch: bool
+    _committed: CheckpointName | None = field(default=None, init=False)
 
     def restored(self, offset: Offset) -> Snapshot[Any] | None:
         """The state at an offset of this query, with its plan if the completion of its batch needs that.

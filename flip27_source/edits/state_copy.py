@@ -101,7 +101,6 @@ class StateCopy:
         return Editing(rules=rules, options=self._options)
 
     def state_after(self, name: CheckpointName) -> Snapshot[Any]:
-        """The state after the batch of a checkpoint, with its reports."""
         stored = self.history.stored
         document = stored.document(name)
         snapshot = self.codec.decode(

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
 from ..log import LOG
@@ -27,6 +27,7 @@ BUFFERED_BYTES = 64 * 1024 * 1024
 """Maximum size of the rows of one split that are buffered in memory."""
 
 
+@dataclass(eq=False, repr=False)
 class Quarantine:
     """Reads the splits of one subtask so that an unreadable split does not affect the others.
 
@@ -37,20 +38,12 @@ class Quarantine:
         sent: the events of the reader; those of failed tries are taken back.
     """
 
-    def __init__(
-        self,
-        policy: SplitErrorPolicy,
-        log: FailureLog | None,
-        losses: LossReports,
-        sent: SentEvents,
-        context: SourceReaderContext,
-    ) -> None:
-        self._policy = policy
-        self._log = log
-        self._losses = losses
-        self.sent = sent
-        self._context = context
-        self._quarantined = 0
+    _policy: SplitErrorPolicy
+    _log: FailureLog | None
+    _losses: LossReports
+    sent: SentEvents
+    _context: SourceReaderContext
+    _quarantined: int = field(default=0, init=False)
 
     def may_give_up(self, error: Exception) -> bool:
         """Whether a split that fails with this error may be given up; otherwise its task fails."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..coordination.data_losses import DataLoss
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
 from ..log import LOG
@@ -26,10 +26,9 @@ from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_rang
 from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
-from .events_and_losses import LossReports, SentEvents
+from .events_and_losses import LossReports, QuarantinedParts, SentEvents
 from .meter import Meter
 from .quarantine import Quarantine
-from .quarantined_parts import QuarantinedParts
 from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
 
@@ -156,7 +155,6 @@ class SubtaskAttempt:
 
 
 def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list[DataLoss]:
-    """The losses that are not in the report that counts."""
     return [loss for loss in mine.losses if loss not in first.losses]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ..access_errors import access_error
-from ..coordination.split_errors import may_be_of_split
+from ..coordination.split_rules import may_be_of_split
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import (
     AccessError,
@@ -284,7 +284,6 @@ class _Pages:
         return self._checked(self._result(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
-        """The result after the reader returned the split."""
         return self._checked(_returned(self._split_id, began=bool(self._rows) or self._has_moved))
 
     def _result(self, *, caught_up: bool) -> SplitResult[Any]:

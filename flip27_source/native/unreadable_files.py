@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flip27_source.coordination.data_losses import DataLoss
-from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.coordination.split_rules import SplitErrorPolicy
 from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text

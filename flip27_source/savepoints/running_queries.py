@@ -18,9 +18,9 @@ from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, ch
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
-from .additions import failed_additions
 from .format import Savepoint, read_savepoint, savepoint_folder, write_savepoint
 from .query_state import NewestBatch, lineage_of, newest_batch, state_store
+from .requested_savepoints import failed_additions
 from .whole_queries import now_ms
 
 Progress = Callable[[str], None]
@@ -338,7 +338,7 @@ class _PendingRequest:
             except Flip27Error:
                 continue
             is_own = savepoint.metadata.lineage == self._lineage and savepoint.name in names
-            if is_own and savepoint.document.is_savepoint:
+            if is_own and savepoint.document.raw.kind == "savepoint":
                 savepoints.append(savepoint)
         return savepoints
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..errors import Flip27Error, NewColumnsError, SchemaError, SplitReadError
 from ..log import LOG
 from ..snapshots.store import Store, open_store
@@ -86,7 +86,6 @@ def _errors_of(called: str) -> Iterator[None]:
 
 
 def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
-    """The schema that ``finder`` finds, checked."""
     name = f"find_schema of {finder.__qualname__}"
     with _errors_of(name):
         schema: Any = finder.find_schema(source.options)

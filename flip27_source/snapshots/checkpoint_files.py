@@ -22,8 +22,7 @@ from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
 from .file_names import CheckpointName
-from .offsets import INITIAL_OFFSET, Offset, new_offset
-from .readable_positions import live_positions
+from .offsets import INITIAL_OFFSET, Offset, live_positions, new_offset
 from .segment_files import pack_segment
 from .source_identity import as_lines, differences
 from .store import Store

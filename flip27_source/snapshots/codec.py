@@ -24,7 +24,6 @@ from ..reader import SplitReader
 from ..segment import Segment, content_digest
 from ..values.stored_json import decode_json
 from ..values.stored_values import stored_splits, stored_states
-from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
@@ -43,7 +42,7 @@ from .documents import (
     StoredWaitingEvent,
     decode_document,
 )
-from .event_codec import EventCodec
+from .event_codec import EventCodec, decode_actions, encode_actions
 from .file_names import CheckpointName
 from .quarantine_blocks import QuarantineBlocks, as_given, as_stored
 
@@ -236,7 +235,6 @@ class SnapshotCodec:
         return self._decode_value(stored.state, self._states.declared, find, rule)
 
     def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:
-        """The actions in a segment; raises CorruptStateError."""
         return decode_actions(self._enumerator_type, segment)
 
     def check_storable(self, snapshot: Snapshot[Any], source: SourceIdentity) -> None:
@@ -249,7 +247,6 @@ class SnapshotCodec:
         self.decode(decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
-        """Decode one split, which was stored with split version ``version``."""
         kind = self._enumerator_type
         rule = ("split", version, kind.split_version, kind.upgrade_split)
         return self._decode_value(raw, self._splits.declared, SegmentFinder({}, _no_segments_in_splits), rule)

@@ -23,6 +23,7 @@ from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
 from ..values.stored_json import decode_json, format_of
+from ..values.times import datetime_or_none
 from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
@@ -171,7 +172,6 @@ class CheckpointDocument:
     checkpoint_id: int
     parent: CheckpointName | None
     timestamp_ms: int
-    is_savepoint: bool
     source: SourceIdentity
     segments: frozenset[str]
     raw: StoredDocument
@@ -261,7 +261,6 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         checkpoint_id=raw.id,
         parent=None if raw.parent is None else CheckpointName.parse(raw.parent),
         timestamp_ms=raw.timestamp,
-        is_savepoint=raw.kind == "savepoint",
         source=raw.source,
         segments=frozenset(checked_segment_name(n) for n in beside),
         raw=raw,
@@ -281,10 +280,10 @@ def timestamp(milliseconds: int) -> dt.datetime:
     Raises:
         CorruptStateError: the time is out of range.
     """
-    try:
-        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
-    except (OverflowError, ValueError):
+    moment = datetime_or_none(milliseconds)
+    if moment is None:
         raise CorruptStateError(
             f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which is not a valid date",
             remedy="the driver's clock was wrong, or the file was altered: restore the file from a backup",
-        ) from None
+        )
+    return moment

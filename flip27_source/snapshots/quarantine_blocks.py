@@ -96,14 +96,12 @@ class QuarantineBlocks:
 
 
 def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[StoredQuarantined]:
-    """The stored form of splits inside a document."""
     return [structs.replace(item, split=encode(item.split)) for item in items]
 
 
 def as_given(
     items: Iterable[StoredQuarantined], decode: Callable[[msgspec.Raw], Any]
 ) -> tuple[QuarantinedSplit[Any], ...]:
-    """The splits in their stored form, decoded."""
     return tuple(structs.replace(item, split=decode(item.split)) for item in items)
 
 

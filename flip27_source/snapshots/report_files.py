@@ -121,8 +121,6 @@ class ReportStorage:
 
 
 def results_of(stored: StoredReport, codec: SnapshotCodec) -> tuple[SplitResult[Any], ...]:
-    """The results in a report, with their splits decoded."""
-
     def position(raw: msgspec.Raw) -> Any:
         return codec.decode_split(stored.split_version, raw) if bytes(raw) else None
 

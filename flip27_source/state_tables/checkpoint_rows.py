@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..snapshots.action_codec import StoredAction
 from ..snapshots.documents import CheckpointDocument, timestamp
+from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
 from ..values.times import event_time
 from .history import History, canonical, canonical_text

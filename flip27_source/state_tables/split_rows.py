@@ -86,7 +86,6 @@ class Share:
         return next((item for item in results if item.split == split_id), None)
 
     def quarantined(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
-        """The splits and parts of splits that the report quarantines."""
         by_ids = {split.split_id: split for split in self.splits}
         for result in () if self.report is None else self.report.results:
             if result.status != SplitStatus.FAILED:

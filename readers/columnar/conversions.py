@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.readers.schemas.merging import is_bytes, is_text
-from flip27_source.schemas.wider_types import INTEGER_DIGITS
+from flip27_source.schemas.new_columns import INTEGER_DIGITS
 
 _SHREDDED = {"metadata", "value", "typed_value"}
 """The fields of a variant whose values are stored as columns."""

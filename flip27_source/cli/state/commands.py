@@ -16,7 +16,7 @@ import typer
 
 from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer
-from flip27_source.snapshots.readable_positions import readable_position
+from flip27_source.snapshots.offsets import readable_position
 from flip27_source.state_tables.history import ORPHAN, CheckpointStatus, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.split_rows import ShownStatus
@@ -67,7 +67,6 @@ class Chosen(OptionGroup):
     limit: Limit = None
 
     def rows(self, place: Place, view: str, is_chosen: Callable[[Row, Predicate], bool]) -> list[Row]:
-        """The rows of a view of all lineages."""
         predicate = self.checkpoints or EVERYTHING
         if self.split:
             predicate = predicate.narrowed("split_id", "=", self.split)

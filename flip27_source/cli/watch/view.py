@@ -84,8 +84,6 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """One checkpoint and its reports."""
-
     row: Row
     reports: dict[int, Row]
 
