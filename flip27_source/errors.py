@@ -7,6 +7,7 @@ secret: callers pass the names of secret options, not their values, and credenti
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import ClassVar
 
 from .file_systems.url_credentials import masked
@@ -181,3 +182,17 @@ def is_final(error: BaseException) -> bool:
 
 
 _FINAL = (ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError)
+
+
+def quotation(value: str | bytes, most: int = 200) -> str:
+    """The value in quotation marks; only its start and its size if it is longer than ``most``."""
+    start = value[:most]
+    text = repr(start if isinstance(start, str) else start.decode("utf-8", "replace"))
+    if len(value) <= most:
+        return text
+    return f"{text}... ({len(value)} {'characters' if isinstance(value, str) else 'bytes'})"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first ``most`` names, separated by commas, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

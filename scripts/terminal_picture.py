@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from flip27_source.cli.demo.command import DemoSettings, run
 from flip27_source.cli.demo.display import render
 from flip27_source.cli.demo.folder import DemoFolder
-from flip27_source.cli.demo.program import DemoSettings, run
 
 PICTURE = Path(__file__).parents[1] / "docs" / "terminal.svg"
 COLUMNS = 84

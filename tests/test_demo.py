@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from flip27_source.cli.demo.command import DemoError, DemoSettings, run
 from flip27_source.cli.demo.data import Comparison, compare, row, write_file
 from flip27_source.cli.demo.display import render
 from flip27_source.cli.demo.folder import DemoFolder
 from flip27_source.cli.demo.process import spark_environment
-from flip27_source.cli.demo.program import DemoError, DemoSettings, run
 from tests.child_processes import living_processes, session_of
 from tests.deadline import until
 

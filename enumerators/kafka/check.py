@@ -17,8 +17,7 @@ from flip27_source.enumerators.kafka.options import KAFKA
 from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import Flip27Error
-from flip27_source.message_texts import some_of
+from flip27_source.errors import Flip27Error, some_of
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION

@@ -8,8 +8,7 @@ from typing import Any
 
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
-from flip27_source.errors import EditError
-from flip27_source.message_texts import some_of
+from flip27_source.errors import EditError, some_of
 from flip27_source.options import MOST_INTEGER
 
 TopicPartition = tuple[str, int]

@@ -9,8 +9,7 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.connection import Connection, checked
 from flip27_source.enumerators.postgres.table_patterns import quoted
-from flip27_source.errors import Flip27Error
-from flip27_source.message_texts import some_of
+from flip27_source.errors import Flip27Error, some_of
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 COLUMN_TYPE_JOIN = """
 CROSS JOIN LATERAL (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -23,6 +22,7 @@ from flip27_source.enumerators.sql.open_transactions import Waiting, settled, wr
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
 from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource
 from flip27_source.source_options import (
@@ -32,8 +32,6 @@ from flip27_source.source_options import (
     TIME_ZONE,
 )
 from flip27_source.time_zones import java_zone
-
-_log = logging.getLogger("flip27_source")
 
 _CUTS_AT_ONCE = 64
 _MOST_SPLITS = 128
@@ -206,7 +204,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         ahead = ahead_of(table.plain(newest), now, zone)
         if ahead > FUTURE and not self._has_warned:
             self._has_warned = True
-            _log.warning(
+            LOG.warning(
                 "%s has a row with the cursor %s, %s ahead of the clock; it waits until then. Times without "
                 "a zone are taken as times in %s: option timeZone",
                 table.name, newest, ahead, zone,
@@ -222,7 +220,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             return None
         rows = table.count(None, done)
         if position.rows_behind is None:
-            _log.warning(
+            LOG.warning(
                 "%s no longer has a row at or above the cursor %s, up to which it was read; rows that appear "
                 "below it will be reported as a data loss",
                 table.name,

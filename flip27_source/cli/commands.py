@@ -94,7 +94,6 @@ def option(form: str, help_: str, parse: Callable[[str], Any] | None = None) -> 
 
 
 def argument(metavar: str, help_: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """An argument."""
     return typer.Argument(metavar=metavar, help=help_, parser=_parser(parse))
 
 
@@ -120,13 +119,6 @@ def instant(text: str) -> dt.datetime:
     return in_utc(moment(text))
 
 
-Storage = Annotated[
-    list[str] | None,
-    option(
-        "--storage NAME=VALUE",
-        "An option of the file system, like storage.NAME of the source; VALUE may be JSON. Repeatable.",
-    ),
-]
 Lineage = Annotated[
     str | None, option("--lineage", "The lineage, if several queries share the state location.")
 ]
@@ -151,14 +143,18 @@ AsJson = Annotated[bool, option("--json", "Print one JSON value, for programs.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystem(OptionGroup):
-    """The options of the file system."""
-
-    storage: Storage = None
+    storage: Annotated[
+        list[str] | None,
+        option(
+            "--storage NAME=VALUE",
+            "An option of the file system, like storage.NAME of the source; VALUE may be JSON. Repeatable.",
+        ),
+    ] = None
 
     @property
     def options(self) -> dict[str, Any]:
         """Their values, parsed like the ``storage.*`` options of a source."""
-        return storage_options(self.storage)
+        return Options.parse(source_options(None, self.storage), ()).with_prefix("storage.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,11 +191,6 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter("NAME=VALUE is expected", param_hint=option)
         values[name] = value
     return values
-
-
-def storage_options(texts: list[str] | None) -> dict[str, Any]:
-    """The values of ``--storage``, parsed like the source's ``storage.*`` options."""
-    return Options.parse(source_options(None, texts), ()).with_prefix("storage.")
 
 
 def source_options(option: list[str] | None, storage: list[str] | None) -> dict[str, str]:

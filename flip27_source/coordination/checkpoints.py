@@ -1,13 +1,15 @@
 """The values of a checkpoint: its metadata, the frozen snapshot, and the reports that it waits for.
 
-Names and roles are Flink's (CheckpointMetaData, CheckpointMetrics, PendingCheckpoint,
-CompletedCheckpoint; runtime/checkpoint). Pure values.
+Names and roles are Flink's (CheckpointMetaData, CheckpointMetrics, PendingCheckpoint;
+runtime/checkpoint). Pure values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from ..enumerator import UNKNOWN_BACKLOG, Backlog
 from ..events import SourceEvent
@@ -18,6 +20,8 @@ from .data_losses import DataLoss
 from .edit_values import AppliedEdit
 from .packing import Plan
 from .subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
+
+AnyT = TypeVar("AnyT")
 
 INITIAL_CHECKPOINT_ID = 0
 """The id before the first checkpoint, which is 1, as in Flink."""
@@ -88,16 +92,18 @@ class WaitingEvent:
     subtask_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedSplit(Generic[SplitT]):
+class QuarantinedSplit(
+    msgspec.Struct, Generic[AnyT], frozen=True, kw_only=True, rename={"checkpoint_id": "checkpoint"}
+):
     """A split that cannot be read and was quarantined or skipped: none of its rows were delivered.
 
     Attributes:
+        split: the split, or its JSON in documents.
         checkpoint_id: the checkpoint whose batch should have read it.
         attempts: number of attempts to read it. error: the last error.
     """
 
-    split: SplitT
+    split: AnyT
     checkpoint_id: int
     attempts: int
     error: str
@@ -197,14 +203,3 @@ class PendingCheckpoint(Generic[SplitT]):
         if all(report.subtask_id != item.subtask_id for item in self.snapshot.plan.assignments):
             return AcknowledgeResult.UNKNOWN, self
         return AcknowledgeResult.SUCCESS, replace(self, reports={**self.reports, report.subtask_id: report})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedCheckpoint(Generic[SplitT]):
-    """A checkpoint whose batch is in Spark's commit log (Flink CompletedCheckpoint).
-
-    ``reports``: its subtasks' reports, in order.
-    """
-
-    checkpoint_id: int
-    reports: tuple[SubtaskReport[SplitT], ...] = ()

@@ -9,13 +9,13 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Any, Generic
 
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_mixins import PerformsActions
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
+from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
@@ -26,7 +26,6 @@ from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
     CheckpointMetadata,
     CheckpointSummary,
-    CompletedCheckpoint,
     LedgerState,
     PendingCheckpoint,
     Snapshot,
@@ -34,15 +33,12 @@ from .checkpoints import (
 )
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
-from .events_for_enumerator import notify_enumerator
 from .ledger import Ledger
 from .packing import Plan
-from .report_results import ReportResults
+from .report_results import ReportResults, notify_enumerator
 from .split_rules import SplitRules
 from .subtask_reports import AcknowledgeResult, SubtaskReport
 from .waiting_queues import WaitingQueues
-
-_log = logging.getLogger("flip27_source")
 
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
@@ -201,7 +197,7 @@ class SourceCoordinator(Generic[SplitT]):
         assert self.pending is not None
         self.pending = self.pending.repeated(subtask_id)
 
-    def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
+    def complete(self, checkpoint_id: int, *, quietly: bool = False) -> bool:
         """The commit log contains the batch of ``checkpoint_id``. Idempotent (R7).
 
         Processes the reports, once and in order (R4), and notifies the enumerator. ``quietly``: for a
@@ -209,14 +205,14 @@ class SourceCoordinator(Generic[SplitT]):
         events, is not notified of the completion, and the actions that it adds are dropped.
 
         Returns:
-            The checkpoint if this call completed it; None if there was nothing to complete.
+            Whether this call completed the checkpoint; False if there was nothing to complete.
         """
         self._check_started()
         pending = self.pending
         call = self._completion_of(checkpoint_id)
         self._check_call(call, checkpoint_id)
         if pending is None or call is not CheckpointCall.COMPLETE:
-            return None
+            return False
         self.pending = self._backlog = None
         self._completing, self._drops_actions = checkpoint_id, quietly
         folded = ReportResults(pending, self._ledger, self._rules).fold()
@@ -236,7 +232,7 @@ class SourceCoordinator(Generic[SplitT]):
         # Otherwise each restart that finds nothing to read would start the delay again.
         self._delay_is_unsaved = self.is_restored and self._actions.delayed.has_fresh
         self.is_restored = False
-        return CompletedCheckpoint(checkpoint_id=checkpoint_id, reports=pending.reports_in_order)
+        return True
 
     def due_actions(self, now_ms: int) -> list[tuple[int, Any]]:
         """The actions to perform now, each with its number for :meth:`action_ended`.
@@ -293,7 +289,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _settle_losses(self) -> None:
         for loss in self._ledger.losses.settle(self.last_checkpoint_id + 1):
-            _log.warning("data was lost before it was read: %s", loss)
+            LOG.warning("data was lost before it was read: %s", loss)
 
     def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
         pending = self.pending

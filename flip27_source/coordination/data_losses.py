@@ -6,7 +6,8 @@ Pure. This is the only part of the coordinator that other threads call: discover
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 LOSSES_KEPT = 20
 """How many losses are kept with their text; all are counted."""
@@ -15,9 +16,14 @@ LONGEST_TEXT = 2000
 """Maximum length, in characters, of the text of a loss."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataLoss:
-    """One loss.
+class DataLoss(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"checkpoint_id": "checkpoint", "split_id": "split"},
+):
+    """One loss, as documents and reports store it, too.
 
     Attributes:
         checkpoint_id: the checkpoint whose batch continues after it.
@@ -25,8 +31,8 @@ class DataLoss:
         what: the lost data.
     """
 
-    checkpoint_id: int
-    split_id: str | None
+    checkpoint_id: int = 0
+    split_id: str | None = None
     what: str
 
     def __str__(self) -> str:

@@ -176,7 +176,6 @@ class DelayedActions:
         return self._open[-1] if self._open and self._open[-1].since_ms is not None else None
 
     def _next_since_ms(self) -> int | None:
-        """The time from which the next action waits."""
         if self._current is not None:
             return self._current.since_ms
         if self._closed:

@@ -182,7 +182,6 @@ class Editing(Generic[SplitT]):
         return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone, parts_of)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Drop quarantined splits permanently."""
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
         found = wanted & {item.split.split_id for item in ledger.quarantined}
         kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)
@@ -193,7 +192,6 @@ class Editing(Generic[SplitT]):
         )
 
     def forget(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Make the enumerator forget splits."""
         if not issubclass(self.enumerator_type, ForgetsSplits):
             raise EditError(
                 f"{self.enumerator_type.__qualname__} cannot forget splits: it is not a ForgetsSplits",

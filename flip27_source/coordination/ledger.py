@@ -129,7 +129,6 @@ class Ledger(Generic[SplitT]):
         self._in_flight.update(self._planned)
 
     def ended(self, split_id: str) -> None:
-        """A live split is finished for good."""
         self.moved(split_id, None)
         self.finished += 1
 

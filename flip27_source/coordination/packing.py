@@ -53,7 +53,6 @@ class Plan(Generic[SplitT]):
 
 
 def cost_bytes(split: SplitT) -> int:
-    """The estimated work of a split, in bytes."""
     size = size_of(split)
     if size.bytes is not None:
         work = size.bytes

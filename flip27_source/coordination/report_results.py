@@ -1,4 +1,4 @@
-"""ReportResults: folds the reports of a complete checkpoint into the ledger (R4). Pure.
+"""ReportResults: folds the reports of a complete checkpoint into the ledger, for the enumerator (R4). Pure.
 
 Reports are applied in the order of their subtasks, so a restart that applies them again reaches the same
 state. Needs only the class of the enumerator, so a dry run of an edit can do the same on a copy.
@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
+from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError
 from ..events import SourceEvent
 from ..split import SplitT
 from .checkpoints import PendingCheckpoint, QuarantinedSplit
+from .context import CoordinatorSettings
 from .ledger import Ledger
 from .packing import Assignment
 from .split_rules import SplitRules
@@ -135,3 +137,39 @@ class ReportResults(Generic[SplitT]):
                 failed = result.status is SplitStatus.FAILED
                 place = self._ledger.quarantine if failed else self._ledger.ignore
                 place(self._item(result.position or split, result), is_range=rules.is_range(split))
+
+
+def notify_enumerator(
+    enumerator: SplitEnumerator[SplitT],
+    pending: PendingCheckpoint[SplitT],
+    folded: Folded[SplitT],
+    *,
+    settings: CoordinatorSettings,
+    quietly: bool,
+) -> None:
+    """Notify the enumerator of a complete checkpoint: this is where a reader's event reaches it (R4).
+
+    Returned splits first, then that splits are finished and that the checkpoint is complete, then the events
+    that the readers sent, in the order of their subtasks.
+
+    Args:
+        settings: with the number of registered subtasks. A batch may have had more; their ids are given
+            modulo this number, so that the enumerator can answer the sender of an event.
+        quietly: for a savepoint, which commits nothing (I12): there is no notice of the completion, and the
+            actions that are requested are dropped.
+    """
+    parallelism = settings.parallelism
+    for split, subtask_id in folded.returned:
+        enumerator.add_splits_back([split], subtask_id % parallelism)
+    checkpoint_id = pending.checkpoint_id
+    if not quietly:
+        for report in pending.reports_in_order:
+            if report.metrics.attempt_number > 0:
+                enumerator.subtask_reset(report.subtask_id % parallelism, checkpoint_id - 1)
+    if enumerator.wants_finished_splits(settings.options):
+        enumerator.notify_splits_finished(checkpoint_id, folded.finished)
+    if not quietly:
+        enumerator.notify_checkpoint_complete(checkpoint_id)
+    for report in pending.reports_in_order:
+        for event in report.events:
+            enumerator.handle_source_event(report.subtask_id % parallelism, event)

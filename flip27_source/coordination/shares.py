@@ -39,7 +39,6 @@ class _Share(Generic[SplitT]):
         return 0 if self.cut is None else getattr(size_of(self.cut.read), name) or 0
 
     def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:
-        """Bound the split by its share."""
         self.cut = bound(self.split, Budget(**self.given))
         return self.cut
 

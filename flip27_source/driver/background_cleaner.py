@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import StateError
+from ..log import LOG
 from ..savepoints.claims import delete_subsumed
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.clean_up import Cleaner
@@ -15,12 +16,11 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
 from .environment import Environment
 
-_log = logging.getLogger("flip27_source")
-
 CLEAN_EVERY = 10
 """Checkpoints between two clean-ups."""
 
 
+@dataclass(eq=False, repr=False)
 class BackgroundCleaner:
     """Deletes files that no retained checkpoint can reach; one clean-up at a time, on a thread.
 
@@ -29,22 +29,14 @@ class BackgroundCleaner:
         check: raises StaleDriverError if another driver has taken over; called before deletions.
     """
 
-    def __init__(
-        self,
-        storage: CheckpointStorage,
-        retained: int,
-        storage_options: dict[str, Any],
-        environment: Environment,
-        check: Callable[[], None],
-    ) -> None:
-        self._storage = storage
-        self._retained = retained
-        self._storage_options = storage_options
-        self._environment = environment
-        self._check = check
-        self._cleaner: Cleaner | None = None
-        self._thread: threading.Thread | None = None
-        self._cleaned_at = 0
+    _storage: CheckpointStorage
+    _retained: int
+    _storage_options: dict[str, Any]
+    _environment: Environment
+    _check: Callable[[], None]
+    _cleaner: Cleaner | None = field(default=None, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _cleaned_at: int = field(default=0, init=False)
 
     def committed(self, offset: Offset) -> None:
         """Spark's commit log contains ``offset``: start a clean-up if one is due."""
@@ -61,7 +53,6 @@ class BackgroundCleaner:
         self._thread = self._environment.run_in_background(lambda: self._clean_up(cleaner, name))
 
     def wait(self) -> None:
-        """Block until no clean-up is running."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -78,4 +69,4 @@ class BackgroundCleaner:
             )
         except StateError as error:
             # The guarantees do not depend on clean-up: the next one finds the files that are left over.
-            _log.warning("clean-up of the state location failed and is tried again later: %s", error)
+            LOG.warning("clean-up of the state location failed and is tried again later: %s", error)

@@ -17,10 +17,9 @@ from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.context import AsyncRunner, Handler
 from ..enumerator_context import RetryPolicy
 from ..errors import OptionError
+from ..log import LOG
 
 LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
-
-_log = logging.getLogger("flip27_source")
 
 
 class CheckpointLogLines:
@@ -52,7 +51,7 @@ class CheckpointLogLines:
         """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
         begun = time.perf_counter()
         yield
-        if _log.isEnabledFor(logging.INFO):
+        if LOG.isEnabledFor(logging.INFO):
             self._write_line(pending, time.perf_counter() - begun)
 
     def _discovered(self) -> None:
@@ -78,7 +77,7 @@ class CheckpointLogLines:
         shown = {name: "unknown" if value is None else value for name, value in numbers.items()}
         line = " ".join(f"{name}={value}" for name, value in shown.items())
         # Logging handlers that write JSON take the numbers from the record.
-        _log.info(line, extra={"flip27": numbers})
+        LOG.info(line, extra={"flip27": numbers})
 
 
 class _WatchedRunner:
@@ -109,13 +108,13 @@ def apply_log_level() -> None:
     if not level:
         return
     try:
-        _log.setLevel(level.upper())
+        LOG.setLevel(level.upper())
     except ValueError as error:
         raise OptionError(
             f"the environment variable {LEVEL_VARIABLE} is {level!r}, which is not a Python logging level",
             remedy=f"set {LEVEL_VARIABLE} to DEBUG, INFO, WARNING or ERROR, or unset it",
         ) from error
-    if not _log.hasHandlers():
+    if not LOG.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        _log.addHandler(handler)
+        LOG.addHandler(handler)

@@ -13,10 +13,9 @@ checkpoint the coordinator has reached (R7, R8). Flink: OperatorCoordinatorHolde
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..access_errors import may_pass
@@ -27,14 +26,14 @@ from ..coordination.coordinator import SourceCoordinator
 from ..enumerator_context import Boundedness, RetryPolicy
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
+from ..log import LOG
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..source import Source
 from ..source_options import REQUEST_INTERVAL
-from .action_runner import ActionRunner
-from .background import BackgroundRunner
+from .background import ActionRunner, BackgroundRunner
 from .background_cleaner import BackgroundCleaner
 from .checkpoint_log_lines import CheckpointLogLines
 from .driving import Driving
@@ -42,8 +41,6 @@ from .environment import Environment
 from .reports import SubtaskReports
 from .requests import Requests
 from .restored_state import RestoredSavepoint, StateRestorer
-
-_log = logging.getLogger("flip27_source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +58,7 @@ class Run:
         self.coordinator.close()
 
 
+@dataclass(eq=False, repr=False)
 class Cycle:
     """The cycles of one source in one run of a query.
 
@@ -71,42 +69,32 @@ class Cycle:
         driving: whether this process drives the lineage.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        settings: CoordinatorSettings,
-        storage: CheckpointStorage,
-        restorer: StateRestorer,
-        reports: SubtaskReports | None,
-        requests: Requests,
-        driving: Driving,
-        cleaner: BackgroundCleaner,
-        environment: Environment,
-    ) -> None:
-        self._source = source
-        self._settings = settings
-        self._storage = storage
-        self._restorer = restorer
-        self._reports = reports
-        self.requests = requests
-        self.driving = driving
-        self._cleaner = cleaner
-        self._environment = environment
-        self._checkpoint_log = CheckpointLogLines(source.uid, environment.now_ms)
-        self._limits = Limits.of(source.options)
-        self._savepoint: RestoredSavepoint | None = None
-        self._watch: BackgroundRunner | None = None
-        self.at = INITIAL_OFFSET
-        self.run: Run | None = None
+    _source: Source
+    _settings: CoordinatorSettings
+    _storage: CheckpointStorage
+    _restorer: StateRestorer
+    _reports: SubtaskReports | None
+    requests: Requests
+    driving: Driving
+    _cleaner: BackgroundCleaner
+    _environment: Environment
+    _checkpoint_log: CheckpointLogLines = field(init=False)
+    _limits: Limits = field(init=False)
+    _savepoint: RestoredSavepoint | None = field(default=None, init=False)
+    _watch: BackgroundRunner | None = field(default=None, init=False)
+    at: Offset = field(default=INITIAL_OFFSET, init=False)
+    run: Run | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._checkpoint_log = CheckpointLogLines(self._source.uid, self._environment.now_ms)
+        self._limits = Limits.of(self._source.options)
 
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:
         """One cycle, after the batch that ends at ``start`` was committed; None if there is nothing new."""
         with self.whole_or_not_at_all():
             end = self._next(start, limits)
             while self.requests.was_withdrawn():
-                _log.warning(
-                    "checkpoint %d is made again: an edit in it was withdrawn", self.at.checkpoint_id
-                )
+                LOG.warning("checkpoint %d is made again: an edit in it was withdrawn", self.at.checkpoint_id)
                 end = self._next(start, limits)
             return end
 
@@ -147,7 +135,7 @@ class Cycle:
         if self.run is not None and offset == self.at:
             return self.run.coordinator
         if self.run is not None:
-            _log.warning(
+            LOG.warning(
                 "source %s goes back from checkpoint %d to %d",
                 self._source.uid, self.at.checkpoint_id, offset.checkpoint_id,
             )  # fmt: skip
@@ -207,7 +195,6 @@ class Cycle:
             self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
 
     def _begin(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
-        """Create and start a coordinator with this state."""
         self._end_run()
         runner = self._environment.new_runner()
         try:
@@ -287,7 +274,6 @@ class Cycle:
             run.runner.wait_for_first_rounds()
 
     def _write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
-        """Make the checkpoint durable."""
         self.driving.check()
         savepoint = self._savepoint if parent.is_initial else None
         with self._checkpoint_log.writing(pending):

@@ -74,7 +74,6 @@ class Driving:
             self.take_over(offset, is_first=True)
 
     def completed(self, offset: Offset) -> None:
-        """A checkpoint is complete."""
         if self._epoch is not None:
             self._epoch.completed(str(offset.name))
 

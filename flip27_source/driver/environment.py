@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..snapshots.store import Store, open_store
-from .action_runner import ActionRunner
-from .background import BackgroundRunner
+from .background import ActionRunner, BackgroundRunner
 
 
 def _on_a_thread(work: Callable[[], None]) -> threading.Thread:

@@ -106,9 +106,7 @@ class CoordinatorHolder:
             source,
             settings,
             self._storage,
-            StateRestorer(
-                source, self._storage, codec, self._driving, environment.open_store, one_batch=one_batch
-            ),
+            StateRestorer(source, self._storage, codec, self._driving, environment.open_store, one_batch),
             self._reports,
             requests,
             self._driving,
@@ -156,8 +154,8 @@ class CoordinatorHolder:
     def _demanded(self, offset: Offset, document: CheckpointDocument) -> ReportDemand:
         """The reports that the tasks of a batch write."""
         if self._reports is None or self.cycle.has_planned(offset):
-            return document.reports
-        return self._reports.demand_again(document.reports, offset, self._demand)
+            return document.raw.reports
+        return self._reports.demand_again(document.raw.reports, offset, self._demand)
 
     def _checked_plan(
         self, offset: Offset, document: CheckpointDocument
@@ -207,7 +205,6 @@ class CoordinatorHolder:
         self.cycle.requests.found(self.cycle.requests.poll(), None)
 
     def wait_for_clean_up(self) -> None:
-        """Block until no clean-up is running."""
         self._cleaner.wait()
 
     def close(self) -> None:

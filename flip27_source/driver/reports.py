@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.coordinator import SourceCoordinator
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskReport
 from ..errors import MissingReportError
+from ..log import LOG
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.late_reports import LateReports, ids_in_reports, with_late
@@ -21,8 +21,6 @@ from ..snapshots.report_files import ReportPlace, ReportStorage
 from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, ON_DATA_LOSS, ON_MISSING_REPORT, TASK_REPORTS
-
-_log = logging.getLogger("flip27_source")
 
 _READ_AT_ONCE = 8
 
@@ -154,7 +152,7 @@ def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:
     for report in reports:
         for result in report.results:
             if result.status is SplitStatus.IGNORED:
-                _log.warning(
+                LOG.warning(
                     "checkpoint %d: split %s could not be read and was skipped: %s",
                     report.checkpoint_id, result.split_id, result.error,
                 )  # fmt: skip

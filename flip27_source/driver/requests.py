@@ -12,7 +12,6 @@ failed or refused.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -24,14 +23,13 @@ from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
 from ..errors import EditError, IncompatibleStateError, StateError, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
+from ..log import LOG
 from ..savepoints.requested_savepoints import RequestedSavepoints
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
-
-_log = logging.getLogger("flip27_source")
 
 MAX_FAILED_READS = 3
 """After this number of failed reads a request is marked as failed; a single read may fail because of the
@@ -108,7 +106,7 @@ class Requests:
             found = folder.waiting()
             self._sort_out(folder, found)
         except Exception as error:  # noqa: BLE001 - no file among the requests may stop the query
-            _log.warning("requests cannot be listed; this is tried again later: %s", error)
+            LOG.warning("requests cannot be listed; this is tried again later: %s", error)
             return None
         return found
 
@@ -144,7 +142,7 @@ class Requests:
                     left_alone=edited.left_alone,
                     dropped_actions=edited.dropped_actions,
                 )
-            _log.warning(
+            LOG.warning(
                 "edit %s (%s, requested by %s: %s) changed %d splits and left %d unchanged%s",
                 request.operation, request.request_id, request.who, request.why, outcome.splits,
                 outcome.left_alone_count, "" if outcome.refused is None else f": {outcome.refused}",
@@ -165,7 +163,7 @@ class Requests:
     def refuse_edits(self, error: Exception) -> None:
         """Refuse all edits of this batch boundary: the query cannot continue from the edited state."""
         why = f"the query cannot continue from the edited state: {self._reason(error)}"
-        _log.error("the edits of this batch boundary are refused: %s", why)
+        LOG.error("the edits of this batch boundary are refused: %s", why)
         self._applied = tuple(
             item if item.refused is not None else AppliedEdit.of(item, refused=why) for item in self._applied
         )
@@ -215,7 +213,7 @@ class Requests:
             try:
                 self._folder.delete(request_id)
             except StateError as error:
-                _log.warning("an applied request cannot be deleted yet; this is tried again later: %s", error)
+                LOG.warning("an applied request cannot be deleted yet; this is tried again later: %s", error)
             else:
                 self._undeleted.discard(request_id)
 
@@ -256,13 +254,12 @@ class Requests:
             self._folder = Mailbox(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The requests that have not been withdrawn."""
         if not requests or self._folder is None:
             return requests
         try:
             there = set(self._folder.ids())
         except StateError as error:
-            _log.warning("requests cannot be listed; this is tried again later: %s", error)
+            LOG.warning("requests cannot be listed; this is tried again later: %s", error)
             there = set()
         return tuple(item for item in requests if item.request_id in there)
 
@@ -277,38 +274,34 @@ class Requests:
             assert self._folder is not None
             try:
                 if problem is not None:
-                    _log.error(
-                        "the savepoint requested in %s could not be taken: %s", request.target, problem
-                    )
+                    LOG.error("the savepoint requested in %s could not be taken: %s", request.target, problem)
                     self._mark(self._folder, request.request_id, SAVEPOINT, request.target, said_of(problem))
                 self._folder.forget(request.request_id)
             except StateError as error:
-                _log.warning("an answered request could not be deleted: %s", error)
+                LOG.warning("an answered request could not be deleted: %s", error)
 
     def _sort_out(self, folder: Mailbox, found: WaitingRequests) -> None:
         """Mark invalid and repeatedly unreadable requests as failed; keep requests of newer versions."""
         newer = {name: e for name, e in found.damaged.items() if isinstance(e, IncompatibleStateError)}
         for request_id in newer.keys() - self._left_alone:
-            _log.warning("a request is ignored: %s", newer[request_id])
+            LOG.warning("a request is ignored: %s", newer[request_id])
         self._left_alone = frozenset(newer)
         self._unread = Counter({name: self._unread[name] + 1 for name in found.unread})
         for request_id, error in (found.damaged | found.unread).items():
             if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
-                _log.warning("a request is marked as failed: %s", error)
+                LOG.warning("a request is marked as failed: %s", error)
                 try:
                     self._check()
                     self._mark(folder, request_id, "", "", str(error))
                 except StateError as failure:
-                    _log.warning(
+                    LOG.warning(
                         "a request cannot be marked as failed; this is tried again later: %s", failure
                     )
 
     def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
-        """Mark a request as failed."""
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()
         )
 
     def _reason(self, error: Exception) -> str:
-        """The text of an error for the history, without secrets."""
         return kept_words(self._hidden.in_text(said_of(error)))

@@ -6,9 +6,8 @@ taken from, and the enumerator is not notified of completion. Flink: CheckpointC
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..coordination.checkpoints import Snapshot
@@ -20,6 +19,7 @@ from ..errors import (
     StaleDriverError,
     StateLocationError,
 )
+from ..log import LOG
 from ..savepoints.claims import check_claimable, claim
 from ..savepoints.format import Savepoint, open_savepoint
 from ..savepoints.moved_files import MovedFiles
@@ -41,8 +41,6 @@ from ..source_options import (
 )
 from .driving import Driving
 from .reports import SubtaskReports
-
-_log = logging.getLogger("flip27_source")
 
 
 class RestoredSavepoint:
@@ -86,6 +84,7 @@ class RestoredSavepoint:
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
+@dataclass(eq=False, repr=False)
 class StateRestorer:
     """Finds the state that a run of a query starts with.
 
@@ -93,23 +92,13 @@ class StateRestorer:
         one_batch: the run has a single checkpoint, whose state is discarded.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        storage: CheckpointStorage,
-        codec: SnapshotCodec,
-        driving: Driving,
-        open_store: Callable[[str, Mapping[str, Any]], Store],
-        *,
-        one_batch: bool = False,
-    ) -> None:
-        self._source = source
-        self._storage = storage
-        self._codec = codec
-        self._driving = driving
-        self._open_store = open_store
-        self._one_batch = one_batch
-        self._committed: CheckpointName | None = None
+    _source: Source
+    _storage: CheckpointStorage
+    _codec: SnapshotCodec
+    _driving: Driving
+    _open_store: Callable[[str, Mapping[str, Any]], Store]
+    _one_batch: bool
+    _committed: CheckpointName | None = field(default=None, init=False)
 
     def restored(self, offset: Offset) -> Snapshot[Any] | None:
         """The state at an offset of this query, with its plan if the completion of its batch needs that.
@@ -200,7 +189,7 @@ class StateRestorer:
                 "read again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that "
                 "it has, including new data in them: restore such a sink to the same moment",
             )
-        _log.warning("%s; the query continues, and data that was read since is read again", said)
+        LOG.warning("%s; the query continues, and data that was read since is read again", said)
 
 
 def _is_restorable(source: Source, savepoint: Savepoint) -> bool:
@@ -215,13 +204,13 @@ def _is_restorable(source: Source, savepoint: Savepoint) -> bool:
             "on the state",
         )
     if any(difference.is_fatal for difference in found):
-        _log.warning(
+        LOG.warning(
             "source %s starts from the beginning: the savepoint %s is neither restored nor claimed, and data "
             "that its query has read is read again. Differences:%s",
             source.uid, savepoint.location, as_lines(found),
         )  # fmt: skip
         return False
-    _log.warning(
+    LOG.warning(
         "source %s starts from the savepoint %s although they differ; the state is restored unchanged, and "
         "start options that are set now have no effect on it. Differences:%s",
         source.uid, savepoint.location, as_lines(found),

@@ -29,7 +29,6 @@ from ..options import Options
 from ..reader import SplitReader, YieldsProgress
 from ..registry import find_reader
 from ..segment import Segment
-from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
@@ -56,7 +55,7 @@ class StateCopy:
     def __init__(self, lineage: Lineage, storage_options: Mapping[str, Any]) -> None:
         self.history = History(lineage.store(storage_options), lineage)
         self.line: Ancestry = self.history.line()
-        head = self.history.document(self.line.names[-1]) if self.line.names else None
+        head = self.history.head(self.line)
         if head is None:
             raise EditError(f"{lineage.name} has no checkpoint yet", remedy="wait for the first batch")
         self.head: CheckpointDocument = head
@@ -102,7 +101,6 @@ class StateCopy:
         return Editing(rules=rules, options=self._options)
 
     def state_after(self, name: CheckpointName) -> Snapshot[Any]:
-        """The state after the batch of a checkpoint, with its reports."""
         stored = self.history.stored
         document = stored.document(name)
         snapshot = self.codec.decode(
@@ -110,7 +108,7 @@ class StateCopy:
         )
         reports = self._reports(name, snapshot.plan)
         unread: list[Any] = []
-        if document.reports is ReportDemand.REQUIRED:
+        if document.raw.reports is ReportDemand.REQUIRED:
             # The batch still runs: what its other tasks will report is not known.
             missing = [item for item in snapshot.plan.assignments if item.subtask_id not in reports]
             unread = [split for item in missing for split in item.splits if self._is_whole(split)]
@@ -151,10 +149,8 @@ class StateCopy:
                 read: SubtaskReport[Any] = SubtaskReport(
                     checkpoint_id=name.checkpoint_id,
                     subtask_id=subtask,
-                    results=results_of(
-                        file_names.report_file(stored.folder, name, subtask), report, self.codec
-                    ),
-                    losses=tuple(loss.loss() for loss in report.losses),
+                    results=results_of(report, self.codec),
+                    losses=tuple(report.losses),
                 )
                 ids = ids_in_reports(assignment.splits, self._enumerator_type)
                 reports[subtask] = with_late(read, late, ids)

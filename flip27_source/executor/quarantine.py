@@ -8,27 +8,26 @@ reads it again, with rows, if that succeeded.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
+from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .buffered_rows import bytes_of
 from .events_and_losses import LossReports, SentEvents
 from .split_read import Item, Reading
 
-_log = logging.getLogger("flip27_source")
-
 BUFFERED_BYTES = 64 * 1024 * 1024
 """Maximum size of the rows of one split that are buffered in memory."""
 
 
+@dataclass(eq=False, repr=False)
 class Quarantine:
     """Reads the splits of one subtask so that an unreadable split does not affect the others.
 
@@ -39,20 +38,12 @@ class Quarantine:
         sent: the events of the reader; those of failed tries are taken back.
     """
 
-    def __init__(
-        self,
-        policy: SplitErrorPolicy,
-        log: FailureLog | None,
-        losses: LossReports,
-        sent: SentEvents,
-        context: SourceReaderContext,
-    ) -> None:
-        self._policy = policy
-        self._log = log
-        self._losses = losses
-        self.sent = sent
-        self._context = context
-        self._quarantined = 0
+    _policy: SplitErrorPolicy
+    _log: FailureLog | None
+    _losses: LossReports
+    sent: SentEvents
+    _context: SourceReaderContext
+    _quarantined: int = field(default=0, init=False)
 
     def may_give_up(self, error: Exception) -> bool:
         """Whether a split that fails with this error may be given up; otherwise its task fails."""
@@ -151,7 +142,7 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            _log.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
+            LOG.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
         if self._policy.is_reported_loss(error):

@@ -6,7 +6,6 @@ report must read exactly the ranges in the report. Data lost since then is recor
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..coordination.data_losses import DataLoss
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
+from ..log import LOG
 from ..reader import SourceReaderContext, SplitReader
 from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
@@ -26,14 +26,11 @@ from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_rang
 from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
-from .events_and_losses import LossReports, SentEvents
+from .events_and_losses import LossReports, QuarantinedParts, SentEvents
 from .meter import Meter
 from .quarantine import Quarantine
-from .quarantined_parts import QuarantinedParts
 from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
-
-_log = logging.getLogger("flip27_source")
 
 _NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED)
 
@@ -143,7 +140,7 @@ class SubtaskAttempt:
             # Without a report, a split with a result would count as finished.
             if self._place.required or report.results:
                 raise
-            _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
+            LOG.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
 
     def _follow(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
         """Check this attempt against the report that counts; record data lost since then (R5, R12, R16)."""
@@ -158,7 +155,6 @@ class SubtaskAttempt:
 
 
 def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list[DataLoss]:
-    """The losses that are not in the report that counts."""
     return [loss for loss in mine.losses if loss not in first.losses]
 
 

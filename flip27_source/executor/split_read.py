@@ -14,14 +14,21 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ..access_errors import access_error
-from ..coordination.split_errors import may_be_of_split
+from ..coordination.split_rules import may_be_of_split
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import AccessError, AttemptError, ContractError, DataLossError, Flip27Error, SplitReadError
+from ..errors import (
+    AccessError,
+    AttemptError,
+    ContractError,
+    DataLossError,
+    Flip27Error,
+    SchemaError,
+    SplitReadError,
+)
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .buffered_rows import BufferedRows
 from .events_and_losses import SentEvents
-from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 """What Spark accepts: a batch, or one row as a tuple."""
@@ -277,7 +284,6 @@ class _Pages:
         return self._checked(self._result(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
-        """The result after the reader returned the split."""
         return self._checked(_returned(self._split_id, began=bool(self._rows) or self._has_moved))
 
     def _result(self, *, caught_up: bool) -> SplitResult[Any]:
@@ -307,3 +313,38 @@ def _not_declared(reader: SplitReader[Any] | None) -> ContractError:
         f"{name} yielded Progress, but is not a YieldsProgress",
         remedy=f"write class {name}(YieldsProgress, SplitReader[...])",
     )
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """``batch`` with the columns, order, types and nullability of ``schema``.
+
+    Raises:
+        SchemaError: a column is missing, cannot be cast, or is NOT NULL and has nulls.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    index = batch.schema.get_field_index(field.name)
+    if index < 0:
+        raise SchemaError(
+            f"the reader's batch has no column {field.name!r}; it has {batch.schema.names}",
+            remedy="yield batches with every column of context.schema",
+        )
+    column = batch.column(index)
+    if not field.nullable and column.null_count:
+        raise SchemaError(
+            f"column {field.name!r} is NOT NULL in the schema and has {column.null_count} nulls",
+            remedy="remove NOT NULL from the schema, or correct the data",
+        )
+    if column.type.equals(field.type):
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"column {field.name!r} has type {column.type} and cannot be cast to {field.type}: {error}",
+            remedy="change the schema given to .schema(...), or the reader",
+        ) from error

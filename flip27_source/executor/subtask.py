@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .._version import __version__
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..errors import IncompatibleStateError, NewColumnsError
 from ..reader import SourceReaderContext, YieldsProgress
-from ..savepoints.additions import added_to
+from ..savepoints.requested_savepoints import added_to
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec

@@ -6,21 +6,19 @@ that cannot be read. Nothing is stored here.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
+from ..log import LOG
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_DURATION
 from ..split import size_of
 from .buffered_rows import BufferedRows
 from .quarantine import Quarantine
 from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
-
-_log = logging.getLogger("flip27_source")
 
 TOGETHER_BYTES = 8 * 1024 * 1024
 """Maximum size of a group of splits read together if splits may fail: a failure rereads the whole group."""
@@ -148,7 +146,7 @@ class SplitsOfSubtask:
                     if not self._quarantine.may_give_up(error):
                         raise
                     # Reading one by one shows which split fails.
-                    _log.warning(
+                    LOG.warning(
                         "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )
                 else:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .catalog import CATALOG, Kind, Metric
-from .otel import export_to_opentelemetry
+from .exporters import export_to_opentelemetry, export_to_prometheus
 from .progress import QueryProgress, SourceProgress, read_progress
-from .prometheus import export_to_prometheus
 from .query_metrics import QueryMetrics, Sample
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from flip27_source.access_errors import access_error_of_spark
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
+from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
@@ -34,8 +34,6 @@ from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
 from .spark_reads import SparkReads
 from .unreadable_files import UnreadableFiles
-
-_log = logging.getLogger("flip27_source")
 
 _SHOWN_CHARACTERS = 1000
 
@@ -187,7 +185,7 @@ class _Batch:
         bad = list(changed_files(files, self._options.own))
         if bad or not self._unreadable_files.is_possible or isinstance(error, _NOT_OF_A_FILE):
             return bad
-        _log.warning("batch %d failed, and its files are read one by one to find the cause: %s",
+        LOG.warning("batch %d failed, and its files are read one by one to find the cause: %s",
                      self._batch_id, kept_text(error))  # fmt: skip
         said = unquote(str(error))  # Spark writes paths as URIs
         named = [

@@ -8,7 +8,6 @@ function's caller changes the rows, or if the tasks do more than return rows.
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -17,13 +16,12 @@ from pyspark.sql import DataFrame
 
 from flip27_source._version import __version__
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
+from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.segment import Segment
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.spark.task import SubtaskPartition
-
-_log = logging.getLogger("flip27_source")
 
 _EXECUTION = "spark.sql.execution.id"
 _ONLY_A_SCAN = "StreamingDataSourceV2ScanRelation"
@@ -70,7 +68,7 @@ def _scan_of(rows: DataFrame) -> Any | None:
             return None
         return batch.executedPlan().collectLeaves().head()
     except Exception as error:  # noqa: BLE001 - no JVM, or another version of Spark
-        _log.debug("the plan of the batch is not accessible: %s", error)
+        LOG.debug("the plan of the batch is not accessible: %s", error)
         return None
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
-from flip27_source.schemas.wider_types import NoCommonTypeError, wider
+from flip27_source.schemas.new_columns import NoCommonTypeError, wider
 
 from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path

@@ -6,21 +6,19 @@ out the same files.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 from flip27_source.coordination.data_losses import DataLoss
-from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.coordination.split_rules import SplitErrorPolicy
 from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text
+from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.schemas.column_comments import SourceOfSplits
 from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.store import open_store
-
-_log = logging.getLogger("flip27_source")
 
 _ATTEMPTS = 2
 """A file is given up after the batch has failed and the file alone has failed."""
@@ -72,7 +70,7 @@ class UnreadableFiles:
             )
             if self._policy.is_reported_loss(error) and isinstance(error, DataLossError):
                 losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
-            _log.warning("%s cannot be read and is given up in this batch: %s", file.path, error.what)
+            LOG.warning("%s cannot be read and is given up in this batch: %s", file.path, error.what)
         failed = [item for item in results if item.status is SplitStatus.FAILED]
         if len(failed) > self._policy.max_quarantined:
             raise QuarantineError(

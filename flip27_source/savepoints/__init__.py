@@ -19,8 +19,14 @@ if TYPE_CHECKING:
         list_savepoints,
         verify,
     )
-    from .running_queries import pending, request, withdraw
-    from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
+    from .running_queries import (
+        CreatedSavepoint,
+        PendingSavepoint,
+        RequestedSavepoint,
+        pending,
+        request,
+        withdraw,
+    )
     from .whole_queries import RestoredQuery, restore_query
 
 __all__ = [
@@ -60,8 +66,14 @@ __getattr__ = lazy_names(
             "list_savepoints",
             "verify",
         ),
-        "running_queries": ("pending", "request", "withdraw"),
-        "values": ("CreatedSavepoint", "PendingSavepoint", "RequestedSavepoint"),
+        "running_queries": (
+            "CreatedSavepoint",
+            "PendingSavepoint",
+            "RequestedSavepoint",
+            "pending",
+            "request",
+            "withdraw",
+        ),
         "whole_queries": ("RestoredQuery", "restore_query"),
     },
 )

@@ -7,13 +7,13 @@ the lineage, and is created once; ``claim.json`` in the lineage lists what to de
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..log import LOG
 from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.linked_folders import Deletion
@@ -23,7 +23,6 @@ from ..values.stored_json import decode_json
 from .format import METADATA, Savepoint, read_savepoint
 
 CLAIM = "_claim"
-_log = logging.getLogger("flip27_source")
 
 
 class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +109,7 @@ def delete_subsumed(
         for name in names:
             deletion.delete(f"{folder}/{name}")
         deletion.remove_empty(folder)
-        _log.info("deleted the savepoint %s/%s, which this query had claimed", record.parent, folder)
+        LOG.info("deleted the savepoint %s/%s, which this query had claimed", record.parent, folder)
     mine.delete(file_names.claim_file(lineage))
     return is_mine
 

@@ -19,7 +19,7 @@ from ..snapshots.stored_lineage import StoredLineage
 from .format import reported
 from .query_state import one_source, state_store, surely_newest_batch
 
-_UNREAD = frozenset({SplitStatus.LIVE.value, SplitStatus.RETURNED.value, SplitStatus.FAILED.value})
+_UNREAD = frozenset({SplitStatus.LIVE, SplitStatus.RETURNED, SplitStatus.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

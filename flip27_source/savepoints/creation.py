@@ -11,6 +11,7 @@ from ..snapshots.stored_lineage import StoredLineage
 from .claims import mark_of
 from .format import METADATA, read_savepoint, savepoint_folder, write_savepoint
 from .query_state import (
+    NewestBatch,
     checkpoint_of,
     lineage_of,
     newest_batch,
@@ -20,8 +21,7 @@ from .query_state import (
     surely_complete,
     surely_newest_batch,
 )
-from .running_queries import Progress, made_by_driver
-from .values import CreatedSavepoint, NewestBatch
+from .running_queries import CreatedSavepoint, Progress, made_by_driver
 from .whole_queries import copy_query, is_of_batch, now_ms
 
 

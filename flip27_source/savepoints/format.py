@@ -269,7 +269,7 @@ def reported(stored: StoredLineage, document: CheckpointDocument, name: Checkpoi
     """
     subtasks = stored.reports().get(name, ())
     planned = {item.subtask for item in document.raw.plan}
-    if document.reports is ReportDemand.REQUIRED and not planned <= set(subtasks):
+    if document.raw.reports is ReportDemand.REQUIRED and not planned <= set(subtasks):
         raise MissingStateError(
             f"checkpoint {name} is not complete: {len(planned & set(subtasks))} of its {len(planned)} "
             "subtasks have reported",

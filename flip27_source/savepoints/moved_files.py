@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
+from msgspec import structs
+
+from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot
 from ..coordination.data_losses import DataLoss
 from ..coordination.packing import Plan
 from ..coordination.subtask_reports import SplitResult, SubtaskReport
@@ -14,8 +16,6 @@ from ..file_systems.moved_paths import PathRewrite, RewritesPaths
 from ..source import Source
 from ..source_options import PATH_REWRITE
 from ..values.stored_values import stored_splits
-
-ItemT = TypeVar("ItemT", QuarantinedSplit[Any], WaitingSplit[Any])
 
 
 class MovedFiles:
@@ -63,14 +63,16 @@ class MovedFiles:
         return replace(report, results=results, losses=self._losses(report.losses))
 
     def _losses(self, losses: tuple[DataLoss, ...]) -> tuple[DataLoss, ...]:
-        return tuple(replace(loss, split_id=self._ids.get(loss.split_id, loss.split_id)) for loss in losses)
+        return tuple(
+            structs.replace(loss, split_id=self._ids.get(loss.split_id, loss.split_id)) for loss in losses
+        )
 
     def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:
         return replace(
             ledger,
             live=tuple(self._split(split) for split in ledger.live),
             pins={self._ids.get(name, name): subtask for name, subtask in ledger.pins.items()},
-            waiting=self._items(ledger.waiting),
+            waiting=tuple(replace(item, split=self._split(item.split)) for item in ledger.waiting),
             ranges=tuple(self._split(cut) for cut in ledger.ranges),
             quarantined=self._items(ledger.quarantined),
             ignored=self._items(ledger.ignored),
@@ -84,8 +86,8 @@ class MovedFiles:
         )
         return replace(plan, assignments=tuple(assignments))
 
-    def _items(self, items: tuple[ItemT, ...]) -> tuple[ItemT, ...]:
-        return tuple(replace(item, split=self._split(item.split)) for item in items)
+    def _items(self, items: tuple[QuarantinedSplit[Any], ...]) -> tuple[QuarantinedSplit[Any], ...]:
+        return tuple(structs.replace(item, split=self._split(item.split)) for item in items)
 
     def _result(self, result: SplitResult[Any]) -> SplitResult[Any]:
         position = None if result.position is None else self._split(result.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import MissingStateError, StateLocationError
@@ -13,7 +14,20 @@ from ..snapshots.locations import chosen_lineage, find_lineages, lineages_in
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
-from .values import NewestBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestBatch:
+    """The newest committed batch of a query.
+
+    Attributes:
+        checkpoint: the query's Spark checkpoint location.
+        named: lineage and checkpoint of each source whose state is in files.
+    """
+
+    checkpoint: str
+    batch_id: int
+    named: tuple[tuple[str, CheckpointName], ...]
 
 
 def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Flip27Error, StateLocationError
@@ -16,16 +18,66 @@ from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, ch
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
-from .additions import failed_additions
 from .format import Savepoint, read_savepoint, savepoint_folder, write_savepoint
-from .query_state import lineage_of, newest_batch, state_store
-from .values import CreatedSavepoint, NewestBatch, PendingSavepoint, RequestedSavepoint
+from .query_state import NewestBatch, lineage_of, newest_batch, state_store
+from .requested_savepoints import failed_additions
 from .whole_queries import now_ms
 
 Progress = Callable[[str], None]
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _SAID_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedSavepoint:
+    """A savepoint that was created.
+
+    Attributes:
+        directory: its directory, for ``.option("savepoint", ...)``.
+        checkpoint_id: its checkpoint.
+        batch_id: Spark's batch that ends with this checkpoint; None if Spark's checkpoint is not
+            known. A copy then contains the newest checkpoint that is known to be complete.
+        requested: whether the running query took it at a batch boundary and notified its readers; False
+            for a copy of an existing checkpoint.
+    """
+
+    directory: str
+    checkpoint_id: int
+    batch_id: int | None
+    requested: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedSavepoint:
+    """A savepoint that was requested.
+
+    Attributes:
+        request_id: id of the request, a file that waits in the lineage until it is answered.
+        lineage: the directory of the lineage, in the state location.
+        target: the directory in which the savepoint gets its own directory.
+    """
+
+    request_id: str
+    lineage: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSavepoint:
+    """A requested savepoint that does not exist yet.
+
+    Attributes:
+        request_id, lineage, target: as in RequestedSavepoint.
+        error: why the request failed; None while it waits.
+        failed_at: when it failed; None while it waits.
+    """
+
+    request_id: str
+    lineage: str
+    target: str
+    error: str | None = None
+    failed_at: dt.datetime | None = None
 
 
 def request(
@@ -269,7 +321,7 @@ class _PendingRequest:
         document = None if name is None else lineage.document_if_there(name)
         if name is None or document is None or savepoint_folder(name) in self._before:
             return None
-        return name if document.target_directory == self._asked.target else None
+        return name if document.raw.target == self._asked.target else None
 
     def _made(self) -> Savepoint | None:
         return max(self._savepoints(but=self._before), key=lambda found: found.name, default=None)
@@ -286,7 +338,7 @@ class _PendingRequest:
             except Flip27Error:
                 continue
             is_own = savepoint.metadata.lineage == self._lineage and savepoint.name in names
-            if is_own and savepoint.document.is_savepoint:
+            if is_own and savepoint.document.raw.kind == "savepoint":
                 savepoints.append(savepoint)
         return savepoints
 

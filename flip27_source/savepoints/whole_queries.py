@@ -28,7 +28,7 @@ from .format import (
     savepoint_folder,
     write_savepoint,
 )
-from .values import NewestBatch
+from .query_state import NewestBatch
 
 _TRIES = 3
 _UNDER_WAY = b"a query is being restored from"

@@ -1,14 +1,12 @@
 """Columns that a source has and its recorded schema does not have, or has with a narrower type.
 
-Pure: no I/O.
+``wider`` gives the smallest type of Spark that holds the values of two types without a loss. Pure: no I/O.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyarrow import types
-
-from .wider_types import NoCommonTypeError, wider
 
 WIDENING_MODE = "addNewColumnsWithTypeWidening"
 """The schemaEvolutionMode that also widens the types of known columns."""
@@ -61,3 +59,85 @@ def _grown(held: pa.DataType, found: pa.DataType, widens: bool) -> pa.DataType:
         return wider(held, found)
     except NoCommonTypeError:
         return held
+
+
+MOST_DIGITS = 38
+"""The most digits of a decimal of Spark and Arrow, before and after the point together."""
+INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""The digits that Spark gives a decimal for an integer, by the integer's bits."""
+
+
+class NoCommonTypeError(Exception):
+    """No type of Spark can hold the values of both types."""
+
+
+def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The smallest type that holds the values of both; both are types of Spark.
+
+    Raises:
+        NoCommonTypeError: there is no such type.
+    """
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
+    for is_kind, join in _JOINS:
+        if is_kind(one) and is_kind(other):
+            return join(one, other)
+    if {one, other} <= _HELD_BY_DOUBLE:
+        return pa.float64()
+    raise NoCommonTypeError(f"{one} and {other}")
+
+
+def _integers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    return one if one.bit_width > other.bit_width else other
+
+
+def _moments(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The common type of a date and a local timestamp; instants are not compatible with them."""
+    if any(types.is_timestamp(kind) and kind.tz is not None for kind in (one, other)):
+        raise NoCommonTypeError(f"{one} and {other}")
+    return pa.timestamp("us")
+
+
+def _decimal_for(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    whole, scale = (max(numbers) for numbers in zip(_digits(one), _digits(other), strict=True))
+    if whole + scale > MOST_DIGITS:
+        raise NoCommonTypeError(f"{one} and {other}")
+    return pa.decimal128(whole + scale, scale)
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    """The digits before and after the point."""
+    if types.is_integer(kind):
+        return INTEGER_DIGITS[kind.bit_width], 0
+    return kind.precision - kind.scale, kind.scale
+
+
+def _structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    fields = {one.field(number).name.lower(): one.field(number) for number in range(one.num_fields)}
+    for number in range(other.num_fields):
+        field = other.field(number)
+        first = fields.setdefault(field.name.lower(), field)
+        fields[field.name.lower()] = pa.field(first.name, wider(first.type, field.type))
+    return pa.struct(list(fields.values()))
+
+
+def _lists(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    return pa.list_(wider(one.value_type, other.value_type))
+
+
+def _maps(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
+
+
+_JOINS = (
+    (types.is_struct, _structs),
+    (types.is_map, _maps),
+    (types.is_list, _lists),
+    (types.is_integer, _integers),
+    (types.is_floating, lambda _one, _other: pa.float64()),
+    (lambda kind: types.is_decimal(kind) or types.is_integer(kind), _decimal_for),
+    (types.is_temporal, _moments),
+)
+_HELD_BY_DOUBLE = {pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()}

@@ -7,7 +7,6 @@ first one.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, SchemaError
 from ..file_systems.paths import canonical_path
+from ..log import LOG
 from ..options import Options
 from ..snapshots import file_names
 from ..snapshots.sealed import decode_sealed, seal
@@ -27,7 +27,6 @@ from .new_columns import evolved
 FORMATS = (2, 1)
 """The format that is written, and older ones that are read: format 1 has no owner."""
 
-_log = logging.getLogger("flip27_source")
 
 _REMEDY = "restore the file from a backup of the state location, or give the schema"
 
@@ -130,7 +129,7 @@ class SchemaStorage:
         self._store.create(file_names.schema_file(self._uid, version), seal("schema", stored), exclusive=True)
         recorded = self._read(version)
         columns = columns_text(recorded.schema)
-        _log.info("schema of source %s, recorded as version %d: %s", self._uid, version, columns)
+        LOG.info("schema of source %s, recorded as version %d: %s", self._uid, version, columns)
         return recorded
 
     def add(self, new: pa.Schema, *, widens: bool = False) -> RecordedSchema:

@@ -6,7 +6,6 @@ be recorded, and the schema is inferred at each start.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.split_rules import SplitErrorPolicy
 from ..errors import Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from ..log import LOG
 from ..snapshots.store import Store, open_store
 from ..source import Source
 from ..source_options import SCHEMA_EVOLUTION_MODE, STATE_LOCATION
@@ -23,8 +23,6 @@ from .ddl import parse_columns
 from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
 from .new_columns import RECORDING_MODES, WIDENING_MODE
 from .recorded_schemas import SchemaOwner, SchemaStorage, check_types, data_of
-
-_log = logging.getLogger("flip27_source")
 
 _GIVE = 'add .schema("id long, name string, ...")'
 
@@ -87,7 +85,6 @@ def _errors_of(called: str) -> Iterator[None]:
 
 
 def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
-    """The schema that ``finder`` finds, checked."""
     name = f"find_schema of {finder.__qualname__}"
     with _errors_of(name):
         schema: Any = finder.find_schema(source.options)
@@ -169,6 +166,6 @@ def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:
         except SplitReadError as error:
             if SplitErrorPolicy.of(source).outcome(error) is None:
                 raise
-            _log.warning("split %s is not used to infer the schema: %s", split.split_id, error)
+            LOG.warning("split %s is not used to infer the schema: %s", split.split_id, error)
         else:
             yield split

@@ -22,8 +22,7 @@ from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
 from .file_names import CheckpointName
-from .offsets import INITIAL_OFFSET, Offset, new_offset
-from .readable_positions import live_positions
+from .offsets import INITIAL_OFFSET, Offset, live_positions, new_offset
 from .segment_files import pack_segment
 from .source_identity import as_lines, differences
 from .store import Store
@@ -154,7 +153,7 @@ class CheckpointStorage:
         return self._codec.decode(
             document,
             self.segment_loader(offset, document),
-            with_plan=with_plan or document.reports is not ReportDemand.NONE,
+            with_plan=with_plan or document.raw.reports is not ReportDemand.NONE,
         )
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
@@ -184,7 +183,7 @@ class CheckpointStorage:
             # the first after a savepoint.
             first = chain[-1][1]
             follows = first.checkpoint_id == start.checkpoint_id + 1
-            restored = start.is_initial and first.restored_from is not None
+            restored = start.is_initial and first.raw.savepoint is not None
             reached = start.name is None and (follows or restored)
         else:
             reached = at.name == start.name

@@ -24,7 +24,6 @@ from ..reader import SplitReader
 from ..segment import Segment, content_digest
 from ..values.stored_json import decode_json
 from ..values.stored_values import stored_splits, stored_states
-from .action_codec import decode_actions, encode_actions
 from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
@@ -37,14 +36,13 @@ from .documents import (
     StoredAssignment,
     StoredDocument,
     StoredLedger,
-    StoredLoss,
     StoredSegment,
     StoredState,
     StoredWaiting,
     StoredWaitingEvent,
     decode_document,
 )
-from .event_codec import EventCodec
+from .event_codec import EventCodec, decode_actions, encode_actions
 from .file_names import CheckpointName
 from .quarantine_blocks import QuarantineBlocks, as_given, as_stored
 
@@ -126,7 +124,7 @@ class SnapshotCodec:
             quarantine_blocks=quarantine.blocks,
             ignored=as_stored(snapshot.ledger.ignored, encode),
             ignored_count=snapshot.ledger.ignored_count,
-            losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
+            losses=list(snapshot.ledger.losses),
             loss_count=snapshot.ledger.loss_count,
             ranges=[encode(cut) for cut in snapshot.ledger.ranges],
         )
@@ -147,7 +145,7 @@ class SnapshotCodec:
             ledger=ledger,
             plan=plan,
             segments=inside,
-            reports=snapshot.plan.reports.value,
+            reports=snapshot.plan.reports,
             actions=None if actions is None else actions.name,
             delayed=[StoredActionPage.of(page) for page in snapshot.delayed],
             action_delay=snapshot.action_delay_ms if snapshot.delayed else None,
@@ -203,7 +201,7 @@ class SnapshotCodec:
             quarantined=as_given(document.quarantined(load), split),
             ignored=as_given(raw.ledger.ignored, split),
             ignored_count=raw.ledger.ignored_count,
-            losses=tuple(item.loss() for item in raw.ledger.losses),
+            losses=tuple(raw.ledger.losses),
             loss_count=raw.ledger.loss_count,
             finished=raw.ledger.finished,
         )
@@ -237,7 +235,6 @@ class SnapshotCodec:
         return self._decode_value(stored.state, self._states.declared, find, rule)
 
     def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:
-        """The actions in a segment; raises CorruptStateError."""
         return decode_actions(self._enumerator_type, segment)
 
     def check_storable(self, snapshot: Snapshot[Any], source: SourceIdentity) -> None:
@@ -250,7 +247,6 @@ class SnapshotCodec:
         self.decode(decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
-        """Decode one split, which was stored with split version ``version``."""
         kind = self._enumerator_type
         rule = ("split", version, kind.split_version, kind.upgrade_split)
         return self._decode_value(raw, self._splits.declared, SegmentFinder({}, _no_segments_in_splits), rule)
@@ -288,7 +284,7 @@ class SnapshotCodec:
                 )
                 for stored, segment in document.plan_segments(load)
             ),
-            reports=document.reports,
+            reports=document.raw.reports,
         )
 
     def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:

@@ -11,17 +11,19 @@ import binascii
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from ..coordination.action_pages import ActionPage
+from ..coordination.checkpoints import QuarantinedSplit
 from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
 from ..values.stored_json import decode_json, format_of
+from ..values.times import datetime_or_none
 from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
@@ -82,11 +84,7 @@ class StoredWaitingEvent(msgspec.Struct, frozen=True):
     subtask: int
 
 
-class StoredQuarantined(msgspec.Struct, frozen=True):
-    split: msgspec.Raw
-    checkpoint: int
-    attempts: int
-    error: str
+StoredQuarantined: TypeAlias = QuarantinedSplit[msgspec.Raw]
 
 
 class StoredQuarantineBlock(msgspec.Struct, frozen=True):
@@ -94,19 +92,6 @@ class StoredQuarantineBlock(msgspec.Struct, frozen=True):
 
     items: str
     count: int
-
-
-class StoredLoss(msgspec.Struct, frozen=True, omit_defaults=True):
-    what: str
-    split: str | None = None
-    checkpoint: int = 0
-
-    @classmethod
-    def of(cls, loss: DataLoss) -> StoredLoss:
-        return cls(what=loss.what, split=loss.split_id, checkpoint=loss.checkpoint_id)
-
-    def loss(self) -> DataLoss:
-        return DataLoss(checkpoint_id=self.checkpoint, split_id=self.split, what=self.what)
 
 
 class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,7 +104,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     quarantine_blocks: list[StoredQuarantineBlock] = []
     ignored: list[StoredQuarantined] = []
     ignored_count: int = 0
-    losses: list[StoredLoss] = []
+    losses: list[DataLoss] = []
     loss_count: int = 0
     ranges: list[msgspec.Raw] = []
 
@@ -165,7 +150,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ledger: StoredLedger
     plan: list[StoredAssignment]
     segments: dict[str, StoredSegment]
-    reports: Literal["none", "wanted", "required"] = "none"
+    reports: ReportDemand = ReportDemand.NONE
     actions: str | None = None
     delayed: list[StoredActionPage] = []
     action_delay: int | None = None
@@ -187,7 +172,6 @@ class CheckpointDocument:
     checkpoint_id: int
     parent: CheckpointName | None
     timestamp_ms: int
-    is_savepoint: bool
     source: SourceIdentity
     segments: frozenset[str]
     raw: StoredDocument
@@ -196,20 +180,6 @@ class CheckpointDocument:
     def segment_bytes(self) -> dict[str, int]:
         """Sizes of the segments that are stored in separate files, if the document contains them."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
-
-    @property
-    def restored_from(self) -> str | None:
-        """The savepoint that the first checkpoint of a lineage was restored from."""
-        return self.raw.savepoint
-
-    @property
-    def target_directory(self) -> str | None:
-        """The target of the savepoint that this checkpoint becomes, if one was requested."""
-        return self.raw.target
-
-    @property
-    def reports(self) -> ReportDemand:
-        return ReportDemand(self.raw.reports)
 
     def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
         ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
@@ -291,7 +261,6 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         checkpoint_id=raw.id,
         parent=None if raw.parent is None else CheckpointName.parse(raw.parent),
         timestamp_ms=raw.timestamp,
-        is_savepoint=raw.kind == "savepoint",
         source=raw.source,
         segments=frozenset(checked_segment_name(n) for n in beside),
         raw=raw,
@@ -311,10 +280,10 @@ def timestamp(milliseconds: int) -> dt.datetime:
     Raises:
         CorruptStateError: the time is out of range.
     """
-    try:
-        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
-    except (OverflowError, ValueError):
+    moment = datetime_or_none(milliseconds)
+    if moment is None:
         raise CorruptStateError(
             f"a time in the state is {milliseconds!s:.40} milliseconds since 1970, which is not a valid date",
             remedy="the driver's clock was wrong, or the file was altered: restore the file from a backup",
-        ) from None
+        )
+    return moment

@@ -9,7 +9,6 @@ records (DriverWatch); correctness does not depend on them.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -20,11 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError
+from ..log import LOG
 from ..values.stored_json import decode_json
 from . import file_names
 from .store import Store
-
-_log = logging.getLogger("flip27_source")
 
 STOP_ONE = (
     "two queries run on the same checkpoint: stop one of them; a second query needs its own checkpoint "
@@ -116,7 +114,7 @@ class DriverEpoch:
             try:
                 self._say(started_ms)
             except StateError as error:  # correctness does not depend on it, and it is renewed later
-                _log.warning("this driver could not record that it is alive: %s", error)
+                LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
         for epoch, said_ms in taken.renewals:
             self._forget(file_names.renewal_file(lineage, epoch, said_ms))
@@ -151,7 +149,7 @@ class DriverEpoch:
             if self._completed != self._record.at and _listed(self._store, self.lineage).newest == self.epoch:
                 self._write_completed()
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
-            _log.warning("that checkpoint %s is complete cannot be recorded: %s", self._completed, error)
+            LOG.warning("that checkpoint %s is complete cannot be recorded: %s", self._completed, error)
         with self._changing:
             self._is_renewed = False
             said, self._said = self._said, set()
@@ -169,7 +167,7 @@ class DriverEpoch:
             self._store.delete(name)
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
             self._remaining.add(name)
-            _log.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
+            LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _write_completed(self) -> None:
         record = msgspec.structs.replace(self._record, at=self._completed)

@@ -60,7 +60,6 @@ class CheckpointName:
 
     @property
     def file_name(self) -> str:
-        """``<id>-<digest>.json``."""
         return f"{self}.json"
 
     @classmethod
@@ -136,12 +135,10 @@ def source_file(lineage: str) -> str:
 
 
 def claim_file(lineage: str) -> str:
-    """Path of the file that names the savepoint that the lineage owns."""
     return f"{lineage}/{CLAIM_FILE}"
 
 
 def report_file(lineage: str, name: CheckpointName, subtask_id: int) -> str:
-    """Path of the report of one subtask on one document."""
     return f"{lineage}/{REPORTS}/{name}.{subtask_id}.json"
 
 
@@ -170,12 +167,10 @@ def request_file(lineage: str, request_id: str) -> str:
 
 
 def failed_request_file(lineage: str, request_id: str) -> str:
-    """Path of the file with the reason why a request failed."""
     return f"{lineage}/{REQUESTS}/{request_id}.failed.json"
 
 
 def driver_file(lineage: str, epoch: int) -> str:
-    """Path of the file that identifies the driver of ``epoch``."""
     return f"{lineage}/{DRIVERS}/{epoch}.json"
 
 

@@ -16,7 +16,6 @@ from ..coordination.data_losses import DataLoss
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..errors import CorruptStateError
 from . import file_names
-from .documents import StoredLoss
 from .file_names import CheckpointName
 from .report_contents import FORMAT, StoredReport, StoredResult
 from .sealed import seal
@@ -60,7 +59,7 @@ class LateReports:
                     checkpoint_id=self._name.checkpoint_id,
                     subtask_id=-1,
                     results=tuple(item.result() for item in stored.results),
-                    losses=tuple(loss.loss() for loss in stored.losses),
+                    losses=tuple(stored.losses),
                 )
             )
         return reports
@@ -73,7 +72,7 @@ class LateReports:
             subtask=FIRST_LATE_SUBTASK,
             split_version=1,
             results=[StoredResult.of(result) for result in results],
-            losses=[StoredLoss.of(loss) for loss in losses],
+            losses=list(losses),
         )
         number = len(self.read())
         while not self._store.create(self._file(number), seal("report", stored), exclusive=True):

@@ -6,18 +6,16 @@ does no harm; deleting through it would delete files in another place.
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StateLocationError
+from ..log import LOG
 
 if TYPE_CHECKING:
     from .store import Store
-
-_log = logging.getLogger("flip27_source")
 
 
 class LinkedFolderError(StateLocationError):
@@ -88,7 +86,7 @@ class Deletion:
         except LinkedFolderError as error:
             if error.folder not in self._said:
                 self._said.add(error.folder)
-                _log.warning("%s", error)
+                LOG.warning("%s", error)
             return False
         return True
 

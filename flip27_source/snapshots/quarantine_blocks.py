@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from ..coordination.checkpoints import QuarantinedSplit
 from ..segment import Segment
@@ -95,25 +96,13 @@ class QuarantineBlocks:
 
 
 def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[StoredQuarantined]:
-    """The stored form of splits inside a document."""
-    return [
-        StoredQuarantined(
-            split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
-        )
-        for item in items
-    ]
+    return [structs.replace(item, split=encode(item.split)) for item in items]
 
 
 def as_given(
     items: Iterable[StoredQuarantined], decode: Callable[[msgspec.Raw], Any]
 ) -> tuple[QuarantinedSplit[Any], ...]:
-    """The splits in their stored form, decoded."""
-    return tuple(
-        QuarantinedSplit(
-            split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error
-        )
-        for item in items
-    )
+    return tuple(structs.replace(item, split=decode(item.split)) for item in items)
 
 
 def _size(item: StoredQuarantined) -> int:

@@ -6,18 +6,17 @@ from typing import Any
 
 import msgspec
 
+from ..coordination.data_losses import DataLoss
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus
-from .documents import StoredLoss
 from .sealed import decode_sealed
 
 FORMAT = 1
-REMEDY = "restore the file from a backup of the state location"
 ABSENT = msgspec.Raw()
 
 
 class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
     split: str
-    status: str
+    status: SplitStatus
     position: msgspec.Raw = ABSENT
     caught_up: bool = False
     error: str | None = None
@@ -27,7 +26,7 @@ class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
     def of(cls, result: SplitResult[Any], position: msgspec.Raw = ABSENT) -> StoredResult:
         return cls(
             split=result.split_id,
-            status=result.status.value,
+            status=result.status,
             position=position,
             caught_up=result.caught_up,
             error=result.error,
@@ -35,10 +34,9 @@ class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def result(self, position: Any = None) -> SplitResult[Any]:
-        """Raises ValueError if the status is not known."""
         return SplitResult(
             split_id=self.split,
-            status=SplitStatus(self.status),
+            status=self.status,
             position=position,
             caught_up=self.caught_up,
             error=self.error,
@@ -53,7 +51,7 @@ class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     split_version: int
     results: list[StoredResult] = []
     events: list[msgspec.Raw] = []
-    losses: list[StoredLoss] = []
+    losses: list[DataLoss] = []
     metrics: CheckpointMetrics = CheckpointMetrics()
 
 
@@ -64,5 +62,7 @@ def decode_stored_report(file: str, data: bytes) -> StoredReport:
         CorruptStateError: the report is truncated or altered.
         IncompatibleStateError: this library does not know the report's format.
     """
-    what = f"report {file}"
-    return decode_sealed(data, "report", StoredReport, what=what, formats=(FORMAT,), remedy=REMEDY)
+    remedy = "restore the file from a backup of the state location"
+    return decode_sealed(
+        data, "report", StoredReport, what=f"report {file}", formats=(FORMAT,), remedy=remedy
+    )

@@ -14,13 +14,12 @@ import msgspec
 
 from ..coordination.subtask_reports import SplitResult, SubtaskReport
 from ..enumerator import SplitEnumerator
-from ..errors import AttemptError, CorruptStateError
+from ..errors import AttemptError
 from . import file_names
 from .codec import SnapshotCodec
-from .documents import StoredLoss
 from .event_codec import EventCodec
 from .file_names import CheckpointName
-from .report_contents import ABSENT, FORMAT, REMEDY, StoredReport, StoredResult
+from .report_contents import ABSENT, FORMAT, StoredReport, StoredResult
 from .sealed import seal
 from .store import Store
 from .stored_lineage import StoredLineage
@@ -62,7 +61,7 @@ class ReportStorage:
             CorruptStateError: the report is truncated or altered.
         """
         stored = StoredLineage(self._store, place.lineage).report(place.name, place.subtask_id, surely=surely)
-        return None if stored is None else self._decoded(_file(place), stored)
+        return None if stored is None else self._decoded(stored)
 
     def rely_on(self, place: ReportPlace) -> SubtaskReport[Any] | None:
         """Like :meth:`read`, for an attempt that follows the report: the report is durable on return.
@@ -104,37 +103,28 @@ class ReportStorage:
                 for item in report.results
             ],
             events=[self.events.encode(event) for event in report.events],
-            losses=[StoredLoss.of(loss) for loss in report.losses],
+            losses=list(report.losses),
             metrics=report.metrics,
         )
         return seal("report", stored)
 
-    def _decoded(self, file: str, stored: StoredReport) -> SubtaskReport[Any]:
+    def _decoded(self, stored: StoredReport) -> SubtaskReport[Any]:
         name = CheckpointName.parse(stored.checkpoint)
         return SubtaskReport(
             checkpoint_id=0 if name is None else name.checkpoint_id,
             subtask_id=stored.subtask,
-            results=results_of(file, stored, self._codec),
+            results=results_of(stored, self._codec),
             events=tuple(self.events.decode(event) for event in stored.events),
-            losses=tuple(loss.loss() for loss in stored.losses),
+            losses=tuple(stored.losses),
             metrics=stored.metrics,
         )
 
 
-def results_of(file: str, stored: StoredReport, codec: SnapshotCodec) -> tuple[SplitResult[Any], ...]:
-    """The results in a report, with their splits decoded.
-
-    Raises:
-        CorruptStateError: a result is not valid.
-    """
-
+def results_of(stored: StoredReport, codec: SnapshotCodec) -> tuple[SplitResult[Any], ...]:
     def position(raw: msgspec.Raw) -> Any:
         return codec.decode_split(stored.split_version, raw) if bytes(raw) else None
 
-    try:
-        return tuple(item.result(position(item.position)) for item in stored.results)
-    except ValueError as error:
-        raise CorruptStateError(f"report {file} cannot be read: {error}", remedy=REMEDY) from error
+    return tuple(item.result(position(item.position)) for item in stored.results)
 
 
 def _file(place: ReportPlace) -> str:

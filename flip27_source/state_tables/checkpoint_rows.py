@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..snapshots.action_codec import StoredAction
 from ..snapshots.documents import CheckpointDocument, timestamp
+from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
 from ..values.times import event_time
 from .history import History, canonical, canonical_text
@@ -36,7 +36,6 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
             if report is not None:
                 metrics = report.metrics
                 yield {
-                    "lineage": history.lineage.name,
                     "checkpoint_id": name.checkpoint_id,
                     "batch_id": history.batch_id(name),
                     "subtask": subtask,
@@ -58,11 +57,10 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     if head is None:
         return
     name, document = head
-    newest = {"lineage": history.lineage.name, "checkpoint_id": name.checkpoint_id}
     due = document.raw.actions
     for item in (due and history.values(name, document, due, StoredAction)) or ():
         yield {
-            **newest,
+            "checkpoint_id": name.checkpoint_id,
             "due_checkpoint": item.due,
             "action": canonical_text(item.action),
             "attempts": item.attempts,
@@ -72,7 +70,7 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     for group in history.delayed_actions(name, document):
         for action in group.actions:
             yield {
-                **newest,
+                "checkpoint_id": name.checkpoint_id,
                 "due_checkpoint": group.due_checkpoint_id,
                 "waits_since": timestamp(group.since_ms),
                 "due_at": None if delay_ms is None else timestamp(group.since_ms + delay_ms),
@@ -89,13 +87,8 @@ def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
     reports = (history.report(name, subtask) for subtask in history.reports.get(name, ()))
     reported = [loss for report in reports if report is not None for loss in report.losses]
     for item in (*document.raw.ledger.losses, *reported):
-        if asked.checkpoint(item.checkpoint) and (item.split is None or asked.split(item.split)):
-            yield {
-                "lineage": history.lineage.name,
-                "checkpoint_id": item.checkpoint,
-                "split_id": item.split,
-                "what": item.what,
-            }
+        if asked.checkpoint(item.checkpoint_id) and (item.split_id is None or asked.split(item.split_id)):
+            yield {"checkpoint_id": item.checkpoint_id, "split_id": item.split_id, "what": item.what}
 
 
 def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
@@ -105,7 +98,6 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         return
     epoch, driver = history.driver() or (None, None)
     yield {
-        "lineage": history.lineage.name,
         "uid": source.uid,
         "enumerator": source.enumerator,
         "reader": source.reader,
@@ -146,7 +138,6 @@ def _checkpoint_row(
     if plan is None or waiting is None or actions is None:
         return None
     return {
-        "lineage": history.lineage.name,
         "checkpoint_id": name.checkpoint_id,
         "batch_id": history.batch_id(name),
         "created_at": timestamp(document.timestamp_ms),
@@ -171,5 +162,5 @@ def _checkpoint_row(
         "digest": name.digest,
         "parent": raw.parent,
         "edits": canonical(raw.edits) if raw.edits else None,
-        "restored_from": document.restored_from,
+        "restored_from": document.raw.savepoint,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -33,9 +34,16 @@ from ..values.stored_json import decode_json
 
 T = TypeVar("T")
 
-COMPLETE = "complete"
-PENDING = "pending"
-ORPHAN = "orphan"
+
+class CheckpointStatus(StrEnum):
+    """The statuses of a checkpoint, as the views explain them."""
+
+    COMPLETE = "complete"
+    PENDING = "pending"
+    ORPHAN = "orphan"
+
+
+COMPLETE, PENDING, ORPHAN = CheckpointStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +76,7 @@ class Ancestry:
     """
 
     names: tuple[CheckpointName, ...]
-    status: Mapping[CheckpointName, str]
+    status: Mapping[CheckpointName, CheckpointStatus]
 
     @property
     def orphans_first(self) -> list[CheckpointName]:
@@ -205,7 +213,7 @@ class History:
         ids = [subtask, *(i for i in self.reports.get(name, ()) if i >= FIRST_LATE_SUBTASK)]
         first, *late = (self.report(name, i) for i in ids)
         results = (item for report in (first, *late) if report is not None for item in report.results)
-        kept = [item for item in results if item.status != SplitStatus.FINISHED.value]
+        kept = [item for item in results if item.status != SplitStatus.FINISHED]
         return None if first is None else msgspec.structs.replace(first, results=kept)
 
     @cached_property
@@ -238,14 +246,18 @@ class History:
                 return decode_json(self.stored.store.read(file), _SourceFile).source
             except msgspec.MsgspecError as error:
                 raise _unreadable(file, error) from error
-        document = self.document(self.line().names[-1])
+        document = self.head(self.line())
         return None if document is None else document.source
 
     def newest(self) -> tuple[CheckpointName, CheckpointDocument] | None:
         """The newest checkpoint of :meth:`line`; None if there is none, or clean-up has removed it."""
-        names = self.line().names
-        document = self.document(names[-1]) if names else None
-        return None if document is None else (names[-1], document)
+        line = self.line()
+        document = self.head(line)
+        return None if document is None else (line.names[-1], document)
+
+    def head(self, line: Ancestry) -> CheckpointDocument | None:
+        """The newest document of a line; None if there is none, or clean-up has removed it."""
+        return self.document(line.names[-1]) if line.names else None
 
     def driver(self) -> NewestDriver | None:
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -24,19 +25,33 @@ from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
 from .unassigned_splits import unassigned_by_class, unassigned_splits
 
-WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
-LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
-DROPPED, UNDONE = "dropped", "undone"
+
+class ShownStatus(StrEnum):
+    """The statuses of a split, as the views explain them."""
+
+    WAITING = "waiting"
+    PLANNED = "planned"
+    FINISHED = "finished"
+    LIVE = "live"
+    RETURNED = "returned"
+    QUARANTINED = "quarantined"
+    IGNORED = "ignored"
+    DROPPED = "dropped"
+    UNDONE = "undone"
+
+
+WAITING, PLANNED, FINISHED, LIVE, RETURNED, QUARANTINED, IGNORED, DROPPED, UNDONE = ShownStatus
+
 
 Row = dict[str, Any]
 
 _Unread = tuple[StoredSplit, int, int, str]  # with the checkpoint, the attempts and the error
 
 _OUTCOMES = {
-    SplitStatus.LIVE.value: LIVE,
-    SplitStatus.RETURNED.value: RETURNED,
-    SplitStatus.FAILED.value: QUARANTINED,
-    SplitStatus.IGNORED.value: IGNORED,
+    SplitStatus.LIVE: LIVE,
+    SplitStatus.RETURNED: RETURNED,
+    SplitStatus.FAILED: QUARANTINED,
+    SplitStatus.IGNORED: IGNORED,
 }
 
 
@@ -71,10 +86,9 @@ class Share:
         return next((item for item in results if item.split == split_id), None)
 
     def quarantined(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
-        """The splits and parts of splits that the report quarantines."""
         by_ids = {split.split_id: split for split in self.splits}
         for result in () if self.report is None else self.report.results:
-            if result.status != SplitStatus.FAILED.value:
+            if result.status != SplitStatus.FAILED:
                 continue
             split = StoredSplit.of(result.position) if bytes(result.position) else by_ids.get(result.split)
             if split is not None:
@@ -92,7 +106,7 @@ class Share:
             status = _OUTCOMES[result.status]
             is_gone = status == QUARANTINED and not self.is_newest and split_id not in self.aside
             return DROPPED if is_gone else status
-        unknown = self.report is None and self.document.reports is ReportDemand.REQUIRED
+        unknown = self.report is None and self.document.raw.reports is ReportDemand.REQUIRED
         if self.is_newest and (unknown or self.line.status[self.name] != COMPLETE):
             return PLANNED
         # The query has continued without a required report (onMissingReport=repeat).
@@ -142,7 +156,7 @@ class _Known:
 
 def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
     line = history.line()
-    head = _head(history, line)
+    head = history.head(line)
     if head is None:
         return
     known: dict[str, _Known] = {}
@@ -170,7 +184,6 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         if entry.error is None and entry.last is not None:
             entry.attempts, entry.error = history.failure(entry.split.split_id)
         yield {
-            "lineage": history.lineage.name,
             "split_id": entry.split.split_id,
             "status": entry.status,
             "split": entry.split.text,
@@ -190,23 +203,23 @@ def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
     for share in shares(history, line, asked):
         for split in share.splits:
             if isinstance(split.fields.get("path"), str):
-                yield _file_row(history, split, share.status(split.split_id)) | {
+                yield _file_row(split, share.status(split.split_id)) | {
                     "checkpoint_id": share.name.checkpoint_id,
                     "batch_id": history.batch_id(share.name),
                     "planned_at": timestamp(share.document.timestamp_ms),
                     "subtask": share.subtask,
                 }
-    head = _head(history, line)
+    head = history.head(line)
     if head is None or asked.bounds_checkpoints:
         return
     for split, _ in _waiting(history, line.names[-1], head, asked):
         if isinstance(split.fields.get("path"), str):
-            yield _file_row(history, split, WAITING)
+            yield _file_row(split, WAITING)
 
 
 def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
     line = history.line()
-    head = _head(history, line)
+    head = history.head(line)
     if head is None:
         return
     names = {name.checkpoint_id: name for name in line.names}
@@ -215,7 +228,6 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
             name = names.get(checkpoint_id)
             path = split.fields.get("path")
             yield {
-                "lineage": history.lineage.name,
                 "split_id": split.split_id,
                 "path": path if isinstance(path, str) else None,
                 "split": split.text,
@@ -229,7 +241,7 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
     """The wanted shares of the batches on the line, oldest first."""
-    head = _head(history, line)
+    head = history.head(line)
     names = [name for name in line.names if asked.checkpoint(name.checkpoint_id)]
     if head is None or not names:
         return
@@ -257,10 +269,6 @@ def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share
                     is_undone=name in undone,
                     aside=aside,
                 )
-
-
-def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
-    return history.document(line.names[-1]) if line.names else None
 
 
 def _apply_head(
@@ -327,7 +335,7 @@ def _not_superseded(
 
 
 def _of(item: StoredQuarantined) -> _Unread:
-    return StoredSplit.of(item.split), item.checkpoint, item.attempts, item.error
+    return StoredSplit.of(item.split), item.checkpoint_id, item.attempts, item.error
 
 
 def _quarantined(
@@ -394,10 +402,9 @@ def _waiting(
             yield split, None
 
 
-def _file_row(history: History, split: StoredSplit, status: str) -> Row:
+def _file_row(split: StoredSplit, status: str) -> Row:
     modified = split.fields.get("modified_us")
     return {
-        "lineage": history.lineage.name,
         "path": split.fields["path"],
         "split_id": split.split_id,
         "status": status,

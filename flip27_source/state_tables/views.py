@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .checkpoint_rows import action_rows, checkpoint_rows, loss_rows, report_rows, source_rows
 from .history import History
-from .predicates import Predicate
+from .predicates import EVERYTHING, Predicate
 from .split_rows import file_rows, quarantine_rows, split_rows
 
 _LONG, _STRING, _BINARY = pa.int64(), pa.string(), pa.binary()
@@ -34,12 +34,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One view; a column that its ``rows`` leave out is null."""
+    """One view; ``found`` gives its rows, without the lineage and columns that are null."""
 
     name: str
     doc: str
     columns: tuple[Column, ...]
-    rows: Callable[[History, Predicate], Iterator[dict[str, Any]]]
+    found: Callable[[History, Predicate], Iterator[dict[str, Any]]]
+
+    def rows(self, history: History, asked: Predicate = EVERYTHING) -> Iterator[dict[str, Any]]:
+        """The rows, with every column in its order; ``asked`` only limits the files that are read."""
+        for row in self.found(history, asked):
+            row["lineage"] = history.lineage.name
+            yield {column.name: row.get(column.name) for column in self.columns}
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,7 +67,7 @@ _SPLIT = _key("split", _STRING, "the split, JSON")
 _CHECKPOINTS = View(
     name="checkpoints",
     doc="One row for each retained checkpoint.",
-    rows=checkpoint_rows,
+    found=checkpoint_rows,
     columns=(
         _LINEAGE,
         _CHECKPOINT,
@@ -112,7 +118,7 @@ _SPLITS = View(
     name="splits",
     doc="One row for each split that a retained checkpoint has planned, or that is in progress or "
     "quarantined. A range that cannot be read has its own row if its split was read on.",
-    rows=split_rows,
+    found=split_rows,
     columns=(
         _LINEAGE,
         _SPLIT_ID,
@@ -144,7 +150,7 @@ _SPLITS = View(
 _FILES = View(
     name="files",
     doc="One row for each batch that contains a file or a range of it, and one for each waiting file.",
-    rows=file_rows,
+    found=file_rows,
     columns=(
         _LINEAGE,
         _key("path", _STRING, "the file"),
@@ -165,7 +171,7 @@ _QUARANTINE = View(
     name="quarantine",
     doc="One row for each quarantined split, and for each quarantined Kafka record, which cannot be decoded. "
     "Their rows were not delivered.",
-    rows=quarantine_rows,
+    found=quarantine_rows,
     columns=(
         _LINEAGE,
         _SPLIT_ID,
@@ -188,7 +194,7 @@ _REPORTS = View(
     name="reports",
     doc="One row for each task that has reported. With `taskReports=always`, the tasks of every source "
     "report.",
-    rows=report_rows,
+    found=report_rows,
     columns=(
         _LINEAGE,
         _CHECKPOINT,
@@ -209,7 +215,7 @@ _REPORTS = View(
 _ACTIONS = View(
     name="actions",
     doc="One row for each side effect (archive, delete, acknowledge) still to be performed.",
-    rows=action_rows,
+    found=action_rows,
     columns=(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the newest checkpoint"),
@@ -225,7 +231,7 @@ _ACTIONS = View(
 _LOSSES = View(
     name="losses",
     doc="One row for each time that data was lost before it was read, with `onDataLoss=report`; the last 20.",
-    rows=loss_rows,
+    found=loss_rows,
     columns=(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the checkpoint whose batch continues after the loss"),
@@ -237,7 +243,7 @@ _LOSSES = View(
 _SOURCE = View(
     name="source",
     doc="One row for each lineage: its source, its driver and its newest checkpoint.",
-    rows=source_rows,
+    found=source_rows,
     columns=(
         _LINEAGE,
         _key("uid", _STRING, "the source's uid"),

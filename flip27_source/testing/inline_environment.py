@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordination.context import Handler
-from ..driver.action_runner import ActionRunner
-from ..driver.background import BackgroundRunner, Deliver
+from ..driver.background import ActionRunner, BackgroundRunner, Deliver
 from ..driver.environment import Environment
 from ..enumerator_context import RetryPolicy
 from ..errors import is_final

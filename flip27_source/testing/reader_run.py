@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import SchemaError
 from ..events import Progress, ReturnSplit, SourceEvent
-from ..executor.spark_schema import conform
+from ..executor.split_read import conform
 from ..options import Options
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader
 from ..values.differences import shown

@@ -37,7 +37,6 @@ class _Running:
     ended: bool = False
 
     def read(self, most: int | None = None) -> None:
-        """Read at most ``most`` rows, or to the end."""
         while not self.ended and (most is None or most > 0):
             try:
                 self.given.append(next(self.rows))

@@ -161,7 +161,6 @@ def stored_actions(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
 def stored_events(
     receiver: type[SplitEnumerator[Any] | SplitReader[Any]],
 ) -> dict[type[SourceEvent], StoredValues]:
-    """The events that an enumerator or a reader takes, by their types."""
     return {
         kind: StoredValues(kind, f"a {kind.__name__} to {receiver.__qualname__}")
         for kind in receiver.resolve_event_types()

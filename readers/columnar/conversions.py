@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.readers.schemas.merging import is_bytes, is_shredded, is_text
-from flip27_source.schemas.wider_types import INTEGER_DIGITS
+from flip27_source.schemas.new_columns import INTEGER_DIGITS
 
 IsType: TypeAlias = Callable[[pa.DataType], bool]
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]

@@ -23,7 +23,7 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
 from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
 from flip27_source.readers.schemas.merging import is_bytes
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 from flip27_source.time_zones import java_zone
 
 _LONG_DIGITS = 19

@@ -15,8 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SplitReadError, quotation
 from flip27_source.readers.csv_lines.arrow_columns import (
     TextColumns,
     columns_of_rows,

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SchemaError, SplitReadError, quotation
 from flip27_source.options import Option, Options
 from flip27_source.readers.csv_lines import options as opts
 from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows, DocumentRows, LineRows

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SchemaError, SplitReadError, quotation
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN
 from flip27_source.readers.schemas.evolution import SchemaEvolution

@@ -13,7 +13,7 @@ from pyarrow import types
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import HIVE_NULL, partitions_in
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
-from flip27_source.schemas.wider_types import MOST_DIGITS, NoCommonTypeError, wider
+from flip27_source.schemas.new_columns import MOST_DIGITS, NoCommonTypeError, wider
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")

@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from flip27_source.errors import SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SplitReadError, quotation
 from flip27_source.readers.http_api.client import Doubtful, Response
 from flip27_source.readers.http_api.options import (
     AT_END,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.errors import SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SplitReadError, quotation
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.malformed_records import first_forbidden_null, index_of_corrupt

@@ -28,7 +28,7 @@ from flip27_source.readers.json_lines.values import JSON_FORMATS
 from flip27_source.readers.scalars.ordinary_texts import one_array, unreadable
 from flip27_source.readers.scalars.text_bytes import bytes_of
 from flip27_source.readers.schemas.merging import with_leaves
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _ROW = re.compile(r" in row (\d+)")
 _INFINITY = re.compile(rb"[:\[,][ \t]*-?(?:Inf(?!inity)|NaN)")

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SplitReadError, quotation
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, line_blocks

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS
 from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _Positions: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

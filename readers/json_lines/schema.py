@@ -29,7 +29,7 @@ from flip27_source.readers.json_lines import options as opts
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.readers.schemas.merging import wider_number
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.errors import SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SplitReadError, quotation
 from flip27_source.readers.postgres.delivered_changes import DELETE, TRUNCATE, DeliveredChanges
 from flip27_source.readers.postgres.json_texts import JsonTexts, Member, objects
 from flip27_source.readers.postgres.json_values import Encode

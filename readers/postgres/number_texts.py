@@ -19,7 +19,7 @@ from pyarrow import types
 
 from flip27_source.readers.postgres.parsers import Parse, UnfitError, parser, refuse
 from flip27_source.readers.scalars.text_bytes import bytes_of
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS = {"float4": pa.float32(), "float8": pa.float64()}

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.message_texts import quotation
+from flip27_source.errors import SchemaError, SplitReadError, quotation
 from flip27_source.readers.postgres.array_texts import element_lists
 from flip27_source.readers.postgres.date_times import date_time_parser
 from flip27_source.readers.postgres.number_texts import NUMBERS, number_parser

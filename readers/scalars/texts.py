@@ -23,7 +23,7 @@ from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import Spelling, read_one_by_one, read_texts
 from flip27_source.readers.scalars.text_bytes import bytes_of
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 Converter: TypeAlias = Callable[[pa.Array], pa.Array]
 """Converts texts to values; malformed texts become null."""

@@ -18,7 +18,7 @@ from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.schemas.evolution import SAMPLING_FILES, SCHEMA_HINTS, rescued_column
 from flip27_source.readers.schemas.merging import hinted, spark_type
 from flip27_source.schemas.inference import InfersSchema, SplitSample
-from flip27_source.schemas.wider_types import NoCommonTypeError
+from flip27_source.schemas.new_columns import NoCommonTypeError
 
 
 class InfersFileSchema(InfersSchema[FileSplit]):

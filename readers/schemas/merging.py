@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
-from flip27_source.schemas.wider_types import MOST_DIGITS, NoCommonTypeError, wider
+from flip27_source.schemas.new_columns import MOST_DIGITS, NoCommonTypeError, wider
 
 
 def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:

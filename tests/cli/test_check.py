@@ -21,13 +21,14 @@ from flip27_source import __version__
 from flip27_source.cli.check import spark
 from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
+    CHECK,
     installed_version,
     java_version,
     package_version,
     python_version,
     required_packages,
+    spark_python,
 )
-from flip27_source.cli.check.spark_python import CHECK, spark_python
 from flip27_source.errors import OptionError
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine

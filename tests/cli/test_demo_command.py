@@ -7,10 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flip27_source.cli.demo.command import answer_of
+from flip27_source.cli.demo.command import DemoResult, Kill, Reached, answer_of
 from flip27_source.cli.demo.data import Comparison
 from flip27_source.cli.demo.folder import DemoFolder
-from flip27_source.cli.demo.program import DemoResult, Kill, Reached
 from tests.cli.command_line import flip27
 
 

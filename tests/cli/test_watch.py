@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flip27_source import savepoints
 from flip27_source.cli.state.rows import Place
-from flip27_source.cli.watch.display import drawn, watch
+from flip27_source.cli.watch.command import drawn, watch_live
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.testing import MicroBatchEngine
@@ -187,7 +187,7 @@ def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> N
         raise KeyboardInterrupt
 
     screen = io.StringIO()
-    watch(look, Console(file=screen, force_terminal=True, width=60), ticks())
+    watch_live(look, Console(file=screen, force_terminal=True, width=60), ticks())
     assert len(looks) == 2
     assert "look-1" in screen.getvalue()
     assert "look-2" in screen.getvalue()

@@ -107,11 +107,7 @@ def test_one_request_may_be_answered_with_many_splits() -> None:
 def test_complete_is_idempotent_and_notifies_the_enumerator_once_S33_R7() -> None:
     coordinator = with_items("a")
     frozen(coordinator)
-    completed = coordinator.complete(1)
-    assert completed is not None
-    assert completed.checkpoint_id == 1
-    assert coordinator.complete(1) is None
-    assert coordinator.complete(0) is None
+    assert [coordinator.complete(checkpoint_id) for checkpoint_id in (1, 1, 0)] == [True, False, False]
     assert shelf_of(coordinator).calls.count("complete 1") == 1
 
 

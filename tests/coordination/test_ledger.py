@@ -67,7 +67,7 @@ class World:
                 self.chain.append(made.snapshot)
                 self.check()
         elif step == "C" and pending is not None:
-            assert self.coordinator.complete(pending.checkpoint_id) is not None
+            assert self.coordinator.complete(pending.checkpoint_id)
         elif step == "R":
             self.stand_at_the_end_of_the_chain()
         elif step == "X" and pending is not None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source.coordination.actions import ActionPolicy, PendingAction, PendingActions
-from flip27_source.driver.action_runner import ActionRunner
+from flip27_source.driver.background import ActionRunner
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness

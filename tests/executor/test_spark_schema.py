@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.errors import SchemaError
-from flip27_source.executor.spark_schema import conform
+from flip27_source.executor.split_read import conform
 
 
 def batch(**columns: pa.Array) -> pa.RecordBatch:

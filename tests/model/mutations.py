@@ -16,7 +16,7 @@ import pytest
 
 from flip27_source.coordination import coordinator as coordination
 from flip27_source.coordination.actions import PendingActions
-from flip27_source.coordination.batch import Batch
+from flip27_source.coordination.batch_collector import Batch
 from flip27_source.coordination.checkpoints import PendingCheckpoint
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.gateway import GatewayState, SubtaskGateway

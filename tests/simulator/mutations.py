@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from flip27_source.coordination import coordinator as coordination
-from flip27_source.coordination import split_errors
+from flip27_source.coordination import split_rules
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
@@ -213,8 +213,8 @@ def state_is_read_through_a_cache_of_listings(patch: pytest.MonkeyPatch) -> None
 
 @mutation
 def files_that_are_out_of_reach_are_quarantined(patch: pytest.MonkeyPatch) -> None:
-    others = tuple(kind for kind in split_errors._NOT_THE_SPLIT if kind is not AccessError)
-    patch.setattr(split_errors, "_NOT_THE_SPLIT", others)
+    others = tuple(kind for kind in split_rules._NOT_THE_SPLIT if kind is not AccessError)
+    patch.setattr(split_rules, "_NOT_THE_SPLIT", others)
 
 
 @mutation

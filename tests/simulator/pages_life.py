@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from flip27_source import Options, Progress, SplitEnumerator, SplitReader, YieldsProgress
+from flip27_source.coordination.data_losses import DataLoss
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.snapshots.documents import StoredLoss
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .lives import DefectFound, Life
@@ -183,11 +183,11 @@ class PagesLife(Life):
         """The first and last row of each range that was reported as lost, by stream."""
         ranges: dict[str, list[tuple[int, int]]] = {}
         for loss in self.of.losses():
-            ranges.setdefault(str(loss.split), []).append(_rows_of(loss))
+            ranges.setdefault(str(loss.split_id), []).append(_rows_of(loss))
         return ranges
 
 
-def _rows_of(loss: StoredLoss) -> tuple[int, int]:
+def _rows_of(loss: DataLoss) -> tuple[int, int]:
     lost = _LOST.search(loss.what)
     if lost is None:
         raise DefectFound(f"a loss does not say what is lost: {loss}")

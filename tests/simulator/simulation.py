@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flip27_source.coordination.data_losses import DataLoss
 from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
 from flip27_source.snapshots import file_names
-from flip27_source.snapshots.documents import StoredLoss
 from flip27_source.snapshots.driver_epochs import newest_driver
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_contents import decode_stored_report
@@ -596,7 +596,7 @@ class Simulation:
         with self.looking():
             return self.store(location, self.new_process("a reader", is_driver=False)).list(folder)
 
-    def losses(self) -> list[StoredLoss]:
+    def losses(self) -> list[DataLoss]:
         """All losses that the query has reported."""
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         offsets = self.query.offsets

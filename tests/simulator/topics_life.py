@@ -90,8 +90,8 @@ class TopicsLife(Life):
         found: dict[str, list[tuple[int, float]]] = {}
         for loss in self.of.losses():
             lost = _LOST_RANGE.search(loss.what)
-            if lost is None or loss.split is None:
+            if lost is None or loss.split_id is None:
                 raise DefectFound(f"a loss does not say what is lost: {loss}")
             first, last = lost[1] or lost[3], lost[2]
-            found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
+            found.setdefault(loss.split_id, []).append((int(first), int(last) if last else math.inf))
         return found

@@ -10,7 +10,7 @@ from typing import Any
 from flip27_source import Progress, SplitReader, YieldsProgress
 from flip27_source.cli.state.commands import positions_shortened
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.snapshots.readable_positions import LONGEST_POSITION, readable_position
+from flip27_source.snapshots.offsets import LONGEST_POSITION, readable_position
 from tests.driver.batches import Batches
 from tests.driver.test_backlog import LATEST, Topic
 from tests.toy_sources import EchoReader, Item, Shelf

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from flip27_source.cli.state.rows import view_rows
 from flip27_source.errors import Flip27Error
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.state_tables.history import History
+from flip27_source.state_tables.views import VIEWS
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, Victim
 from flip27_source.testing.steps import CrashPoint
 from tests.s3_server import S3Bucket
@@ -175,5 +175,5 @@ class Query:
         file = json.loads(self.engine.logs.offsets[-1])["state"]["file"]
         location = f"{options.get('stateLocation')}/{file.partition('/')[0]}"
         (lineage,) = find_lineages(location, storage)
-        rows = view_rows("files", History(lineage.store(storage), lineage))
+        rows = VIEWS["files"].rows(History(lineage.store(storage), lineage))
         return sorted(row["path"].rpartition("/")[2] for row in rows if row["status"] == "ignored")

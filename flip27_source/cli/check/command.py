@@ -19,21 +19,31 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
+from flip27_source.executor.split_read import conformed
+from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
+from flip27_source.schemas.ddl import parse_columns
 from flip27_source.source import Source
-from flip27_source.source_checks import ChecksSource, Finding, Status, failure, finding_of, ok, skipped
+from flip27_source.source_checks import (
+    ChecksSource,
+    Finding,
+    Status,
+    failure,
+    finding_of,
+    ok,
+    skipped,
+    warning,
+)
 from flip27_source.source_options import PATH, STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, source_options
 from ..rendering import Answer, Table
 from .locations import queues, source_path, state_location
 from .machine import installed_version, machine, required_packages
-from .schema import schema_fits, wanted_schema
 from .spark import executors, session, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 group = typer.Typer()
 _ANY_READER = "binary"
@@ -127,8 +137,44 @@ def _created(source: Source) -> Finding:
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
-    schema = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
-    return schema_fits(source, schema, first) if isinstance(schema, pa.Schema) else schema
+    if ddl is None:
+        schema = source.reader_type.default_schema(source.options)
+        if not schema:
+            return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
+    elif spark is not None:
+        schema = spark_schema(spark, ddl)
+    else:
+        try:
+            schema = parse_columns(ddl)
+        except ValueError as error:
+            return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
+    return _schema_fits(source, schema, first)
+
+
+def _schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
+    """Read the beginning of a file with the schema, as in a task."""
+    reader = source.reader_type()
+    context = SourceReaderContext(options=source.options, schema=schema)
+    reader.open(context)
+    try:
+        first = next(iter(conformed(reader.read, split, [split], context)), None)
+    finally:
+        reader.close()
+    if first is None:
+        return warning("schema", f"{split.path} has no rows to test the schema", "use a file with rows")
+    said = f"{len(schema)} columns; the first rows of {split.path} match the schema"
+    empty = []
+    if isinstance(first, pa.RecordBatch) and first.num_rows:
+        columns = zip(first.schema, first.columns, strict=True)
+        empty = [field.name for field, column in columns if column.null_count == first.num_rows]
+    if empty:
+        return warning(
+            "schema",
+            f"{said}, but these columns contain only null: {', '.join(empty)}",
+            "check the names and types of these columns: a column is null if the file does not have it, or "
+            "has another type",
+        )
+    return ok("schema", said)
 
 
 def _answer(findings: list[Finding]) -> Answer:

@@ -1,1 +1,0 @@
-"""`flip27 demo`: streams files through two crashes. Open `program` first."""

@@ -1,4 +1,0 @@
-"""`flip27 edit`: rewinding, skipping and replaying splits.
-
-Open `commands` first; the edits are in `edits`.
-"""

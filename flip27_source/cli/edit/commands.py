@@ -31,8 +31,6 @@ _ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditedState(OptionGroup):
-    """The state to edit."""
-
     state: Annotated[
         str, option("--state", "The query's stateLocation, or a checkpointLocation that contains it.")
     ]
@@ -83,8 +81,6 @@ class Edit(OptionGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splits(OptionGroup):
-    """Splits by their names."""
-
     splits: Annotated[list[str] | None, option("--split ID", "The id of a split. Repeatable.", path_text)] = (
         None
     )

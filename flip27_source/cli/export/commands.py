@@ -13,8 +13,7 @@ from flip27_source.enumerators.files.migration.hadoop_uris import HadoopUris
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.errors import OptionError
 from flip27_source.savepoints.committed_state import CommittedState, committed_state
-from flip27_source.snapshots.converted_checkpoint import check_convertible, write_converted
-from flip27_source.snapshots.spark_file_log import LoggedFile
+from flip27_source.snapshots.spark_file_log import LoggedFile, check_convertible, write_converted
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 from flip27_source.source_options import PATH

@@ -1,1 +1,0 @@
-"""`flip27 import`: takes over the positions of other systems. Open `commands` first."""

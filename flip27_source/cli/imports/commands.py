@@ -11,6 +11,8 @@ import typer
 from flip27_source.enumerators.files.migration.hadoop_uris import OurPaths
 from flip27_source.enumerators.kafka import migration
 from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.migration import StartPosition
+from flip27_source.enumerators.kafka.split import EARLIEST
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import Options, integer
@@ -19,10 +21,20 @@ from flip27_source.snapshots.spark_file_log import log_offset, read_file_log
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 
-from ..commands import Execute, FileSystem, OptionGroup, command, option, pairs, source_options
-from ..rendering import Answer
+from ..commands import (
+    CHECK_FAILED,
+    DONE,
+    Execute,
+    FileSystem,
+    OptionGroup,
+    as_code,
+    command,
+    option,
+    pairs,
+    source_options,
+)
+from ..rendering import Answer, Table
 from .file_lists import files_in_list
-from .kafka_positions import SERVERS, positions_answer
 from .known_files import KnownFiles
 
 T = TypeVar("T")
@@ -37,6 +49,7 @@ Number = Annotated[
         integer(minimum=0),
     ),
 ]
+_SERVERS = "kafka.bootstrap.servers"
 _ANSWERS = (
     "options (for the new query: stateLocation, path if it is known, and savepoint unless it is a dry run), "
     "files (how many are known), pattern (path, which may be null, and is_recursive), read_twice (a list of "
@@ -231,14 +244,16 @@ def import_kafka(
         logged = map(migration.offsets_of_spark, committed.lines.values())
         sources = [offsets for offsets in logged if offsets is not None]
         known = _chosen(sources, number, kind="Kafka", batch=f"batch {batch_id} in {checkpoint}")
-    elif SERVERS not in given:
-        raise OptionError("the brokers store the group's offsets", remedy=f"add --option {SERVERS}=HOST:PORT")
+    elif _SERVERS not in given:
+        raise OptionError(
+            "the brokers store the group's offsets", remedy=f"add --option {_SERVERS}=HOST:PORT"
+        )
     else:
         known = migration.offsets_of_group(options, consumer_group or "")
     topics = sorted({topic for topic, _ in known})
-    bounds = migration.bounds_of(options, set(topics)) if SERVERS in given else None
+    bounds = migration.bounds_of(options, set(topics)) if _SERVERS in given else None
     positions = migration.start_positions(known, bounds)
-    return positions_answer(positions, topics, batch_id, is_replanned=is_replanned)
+    return _positions_answer(positions, topics, batch_id, is_replanned=is_replanned)
 
 
 def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) -> T:
@@ -262,3 +277,62 @@ def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) 
             remedy="add --source, and start a flip27 query for each of them",
         )
     return sources[number or 0]
+
+
+def _positions_answer(
+    positions: list[StartPosition], topics: list[str], batch_id: int | None, *, is_replanned: bool
+) -> Answer:
+    options = {"subscribe": ",".join(topics), "startingOffsets": migration.starting_offsets(positions)}
+    problems = [position for position in positions if position.problem is not None]
+    notes = []
+    if is_replanned and batch_id is not None:
+        notes.append(
+            f"batch {batch_id + 1} was planned and not committed: its records are read by the new query. If "
+            "the sink has them already, let the old query commit the batch first"
+        )
+    if all(position.bounds is None for position in positions):
+        notes.append(
+            f"the cluster was not queried: add --option {_SERVERS}=HOST:PORT to find partitions that were "
+            "added, and records that are gone"
+        )
+    if problems:
+        notes.append("with onDataLoss=report the query starts even though records are gone")
+    return Answer(
+        data={
+            "options": options,
+            "batch_id": batch_id,
+            "is_replanned": is_replanned,
+            "positions": [_position_row(position) for position in positions],
+        },
+        shown=[
+            Table(
+                columns=("topic", "partition", "starts at", "records", "problem"),
+                rows=[
+                    (
+                        position.topic,
+                        position.partition,
+                        "earliest" if position.offset == EARLIEST else position.offset,
+                        position.records,
+                        position.problem,
+                    )
+                    for position in positions
+                ],
+            ),
+            *as_code(options),
+        ],
+        notes=notes,
+        exit_code=CHECK_FAILED if problems else DONE,
+    )
+
+
+def _position_row(position: StartPosition) -> dict[str, Any]:
+    bounds = position.bounds
+    return {
+        "topic": position.topic,
+        "partition": position.partition,
+        "offset": position.offset,
+        "first": None if bounds is None else bounds.first,
+        "end": None if bounds is None else bounds.end,
+        "records": position.records,
+        "problem": position.problem,
+    }

@@ -1,1 +1,0 @@
-"""`flip27 new`: creates a project for a new source from a template. Open `command` first."""

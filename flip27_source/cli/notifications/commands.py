@@ -11,7 +11,7 @@ import typer
 from flip27_source.enumerators.files.notifications.sqs_facts import Facts, keys_text, place_of, prefix_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws, Step
 
-from ..commands import CHECK_FAILED, DONE, Storage, Yes, argument, command, option, storage_options
+from ..commands import CHECK_FAILED, DONE, FileSystem, Yes, argument, command, option
 from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
@@ -30,7 +30,7 @@ _ANSWERS = (
     group, "create", example="flip27 notifications create s3://landing/orders --execute", answers=_ANSWERS
 )
 def create(
-    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
+    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, *, files: FileSystem
 ) -> Answer:
     """Create an SQS queue for the events of the bucket; a dry run without --execute.
 
@@ -38,7 +38,7 @@ def create(
     used again, also for several paths of one query; each query needs its own queue (--queue). The command
     can be repeated; it creates what is missing.
     """
-    aws = Aws(storage_options(storage))
+    aws = Aws(files.options)
     facts = aws.facts_of(place_of(path, queue))
     steps = list(aws.creation(facts))
     is_done = _done(aws, steps, execute=execute, yes=yes)
@@ -58,7 +58,7 @@ def create(
 
 @command(group, "drop", example="flip27 notifications drop s3://landing/orders --execute", answers=_ANSWERS)
 def drop(
-    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
+    path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, *, files: FileSystem
 ) -> Answer:
     """Remove the bucket's rules for the path, and their queue; a dry run without --execute.
 
@@ -66,7 +66,7 @@ def drop(
     a queue with its tag. A queue that also gets other events stays. The messages of a removed queue are
     lost; the next listing of a query finds their files.
     """
-    aws = Aws(storage_options(storage))
+    aws = Aws(files.options)
     facts = aws.facts_of(place_of(path, queue))
     steps = list(aws.removal(facts))
     is_done = _done(aws, steps, execute=execute, yes=yes)
@@ -86,12 +86,12 @@ def drop(
     "(numbers of messages), dead_letters (the ARN of the queue for messages that were received too often, or "
     "null), rules (a list of objects: id, prefix, events), problems (a list of texts), is_ready.",
 )
-def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
+def show(path: Path, queue: Queue = None, *, files: FileSystem) -> Answer:
     """Show a queue, its messages, and whether the bucket sends the events of a path to it; changes nothing.
 
     Exit code 3: the queue does not get messages.
     """
-    facts = Aws(storage_options(storage)).facts_of(place_of(path, queue))
+    facts = Aws(files.options).facts_of(place_of(path, queue))
     redrive = json.loads(facts.attributes.get("RedrivePolicy") or "{}")
     rules: list[dict[str, Any]] = [
         {"id": rule.get("Id"), "prefix": prefix_of(rule), "events": list(rule["Events"])}

@@ -1,1 +1,0 @@
-"""`flip27 postgres`: what an operator does with the PostgreSQL source. Open `commands` first."""

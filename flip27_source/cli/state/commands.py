@@ -16,39 +16,18 @@ import typer
 
 from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer
-from flip27_source.snapshots.readable_positions import readable_position
-from flip27_source.state_tables import split_rows
-from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, History
+from flip27_source.snapshots.offsets import readable_position
+from flip27_source.state_tables.history import ORPHAN, CheckpointStatus, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
+from flip27_source.state_tables.split_rows import ShownStatus
+from flip27_source.state_tables.views import VIEWS
 
 from ..commands import OptionGroup, argument, command, option
 from ..rendering import Answer, Table
 from .diff import changes, point_at
-from .rows import Place, Row, StoredState, checkpoint_row, newest_complete, view_rows
+from .rows import Place, Row, StoredState, checkpoint_row, newest_complete
 
 group = typer.Typer(no_args_is_help=True)
-
-
-class SplitStatus(enum.StrEnum):
-    """The statuses of a split."""
-
-    WAITING = split_rows.WAITING
-    PLANNED = split_rows.PLANNED
-    FINISHED = split_rows.FINISHED
-    LIVE = split_rows.LIVE
-    RETURNED = split_rows.RETURNED
-    QUARANTINED = split_rows.QUARANTINED
-    IGNORED = split_rows.IGNORED
-    DROPPED = split_rows.DROPPED
-    UNDONE = split_rows.UNDONE
-
-
-class CheckpointStatus(enum.StrEnum):
-    """The statuses of a checkpoint."""
-
-    COMPLETE = COMPLETE
-    PENDING = PENDING
-    ORPHAN = ORPHAN
 
 
 Limit = Annotated[int | None, option("--limit N", "Maximum number of rows.", integer(minimum=1))]
@@ -58,7 +37,7 @@ def _status_option(statuses: type[enum.StrEnum]) -> Any:
     return option("--status", f"Only with this status: {', '.join(statuses)}. Repeatable.")
 
 
-SplitStatuses = Annotated[list[SplitStatus] | None, _status_option(SplitStatus)]
+SplitStatuses = Annotated[list[ShownStatus] | None, _status_option(ShownStatus)]
 CheckpointStatuses = Annotated[list[CheckpointStatus] | None, _status_option(CheckpointStatus)]
 
 
@@ -88,11 +67,10 @@ class Chosen(OptionGroup):
     limit: Limit = None
 
     def rows(self, place: Place, view: str, is_chosen: Callable[[Row, Predicate], bool]) -> list[Row]:
-        """The rows of a view of all lineages."""
         predicate = self.checkpoints or EVERYTHING
         if self.split:
             predicate = predicate.narrowed("split_id", "=", self.split)
-        rows = chain.from_iterable(view_rows(view, history, predicate) for history in place.histories())
+        rows = chain.from_iterable(VIEWS[view].rows(history, predicate) for history in place.histories())
         chosen = (
             row
             for row in rows
@@ -171,7 +149,7 @@ def history(
         predicate = bounds if status or limit is None else _newest(history, bounds, limit)
         oldest_first = [
             (row, history)
-            for row in view_rows("checkpoints", history, predicate)
+            for row in VIEWS["checkpoints"].rows(history, predicate)
             if bounds.checkpoint(row["checkpoint_id"]) and _one_of(status, row)
         ]
         newest_first.append(oldest_first[::-1])
@@ -236,7 +214,7 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
     histories = {history.lineage.name: history for _, history in rows}
     for lineage, history in histories.items():
         ids = {row["checkpoint_id"] for row, owner in rows if owner is history}
-        for report in view_rows("reports", history, EVERYTHING.narrowed("checkpoint_id", "=", ids)):
+        for report in VIEWS["reports"].rows(history, EVERYTHING.narrowed("checkpoint_id", "=", ids)):
             sums = work.setdefault((lineage, report["checkpoint_id"]), dict.fromkeys(_NO_WORK, 0))
             sums["rows"] += report["rows"]
             sums["bytes"] += report["bytes"]
@@ -262,10 +240,10 @@ def _overview(history: History) -> dict[str, Any]:
     counts = Counter(line.status.values())
     return {
         "lineage": history.lineage.name,
-        "source": next(view_rows("source", history), None),
+        "source": next(VIEWS["source"].rows(history), None),
         "newest_complete": checkpoint_row(history, complete),
         "pending": None if newest == complete else checkpoint_row(history, newest),
-        "checkpoints": {status.value: counts[status.value] for status in CheckpointStatus},
+        "checkpoints": {status.value: counts[status] for status in CheckpointStatus},
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from flip27_source.file_systems.paths import redacted
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History
-from flip27_source.state_tables.predicates import EVERYTHING, Predicate
+from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
 
 from ..commands import FileSystem, Lineage, Location, OptionGroup, StateLocation
@@ -64,22 +63,12 @@ class Place(OptionGroup):
         return histories[0]
 
 
-def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Iterator[Row]:
-    """The rows of a view, with its columns in the order of their declaration.
-
-    Args:
-        asked: limits the files that are read; other rows may still be returned.
-    """
-    declared = VIEWS[view]
-    for row in declared.rows(history, asked):
-        yield {column.name: row.get(column.name) for column in declared.columns}
-
-
 def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
     """The row of one checkpoint; None if it does not exist, or was cleaned up meanwhile."""
     if name is None:
         return None
-    rows = view_rows("checkpoints", history, EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id]))
+    asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
+    rows = VIEWS["checkpoints"].rows(history, asked)
     return next((row for row in rows if row["digest"] == name.digest), None)
 
 

@@ -1,1 +1,0 @@
-"""`flip27 tune`: makes Spark start its Python processes sooner. Open `command` first."""

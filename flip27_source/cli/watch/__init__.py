@@ -1,1 +1,0 @@
-"""`flip27 watch`: shows the progress of a running query. Open `command` first."""

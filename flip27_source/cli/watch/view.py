@@ -13,9 +13,10 @@ import msgspec
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
+from flip27_source.state_tables.views import VIEWS
 from flip27_source.values.times import event_time
 
-from ..state.rows import Place, Row, checkpoint_row, view_rows
+from ..state.rows import Place, Row, checkpoint_row
 
 T = TypeVar("T")
 
@@ -83,8 +84,6 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """One checkpoint and its reports."""
-
     row: Row
     reports: dict[int, Row]
 
@@ -124,7 +123,7 @@ class Watcher:
         # All except the newest are final.
         earlier = [self._once((lineage, name), partial(_batch, history, name)) for name in names[:-1]]
         batches = [batch for batch in (*earlier, *(_batch(history, name) for name in names[-1:])) if batch]
-        document = history.document(names[-1]) if names else None
+        document = history.head(line)
         if document is None or not batches:
             return Frame(lineage=lineage, at=now)
         newest, batch = names[-1], batches[-1]
@@ -178,7 +177,7 @@ def _batch(history: History, name: CheckpointName) -> _Batch | None:
     if row is None:
         return None
     predicate = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
-    reports = {report["subtask"]: report for report in view_rows("reports", history, predicate)}
+    reports = {report["subtask"]: report for report in VIEWS["reports"].rows(history, predicate)}
     return _Batch(row=row, reports=reports)
 
 

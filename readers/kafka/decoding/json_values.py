@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.message_texts import quotation
+from flip27_source.errors import quotation
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser

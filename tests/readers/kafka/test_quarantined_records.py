@@ -364,7 +364,7 @@ def test_a_retry_adds_only_as_many_records_to_a_batch_as_can_be_sent_to_tasks(
 def test_a_task_quarantines_a_limited_number_of_bytes(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.executor.quarantined_parts.MOST_BYTES", 30_000)
+    monkeypatch.setattr("flip27_source.executor.events_and_losses.MOST_BYTES", 30_000)
     topic = queries.kafka.filled_topic([b"a" * 20_000, b"b" * 20_000])
     engine = queries.started(topic, reads=False)
     with pytest.raises(QuarantineError, match="more than 30000 bytes"):

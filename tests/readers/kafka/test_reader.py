@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source import edits
-from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.coordination.split_rules import SplitErrorPolicy
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
 from flip27_source.readers.kafka import reader

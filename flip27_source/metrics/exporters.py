@@ -1,10 +1,11 @@
-"""Prometheus: a collector for prometheus_client that takes new samples at each scrape."""
+"""The exporters: a collector for prometheus_client, and observable instruments of OpenTelemetry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from .._version import __version__
 from ..errors import ContractError
 from ..optional_packages import needed
 from .catalog import CATALOG, Kind, Metric
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     Family = CounterMetricFamily | GaugeMetricFamily
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 
 class PrometheusCollector:
-    """A collector for a registry of prometheus_client."""
-
     def __init__(self, metrics: QueryMetrics) -> None:
         self._metrics = metrics
 
@@ -68,3 +68,42 @@ def _family(metric: Metric) -> Family:
 
     family = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
     return family(metric.name, metric.doc, labels=metric.labels)
+
+
+METER = "flip27_source"
+"""Name of the meter (OpenTelemetry's instrumentation scope)."""
+
+
+def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | None = None) -> None:
+    """Create one observable instrument for each metric; labels become attributes.
+
+    Args:
+        provider: the global one if None. It keeps the instruments until it is shut down.
+
+    Raises:
+        RegistryError: opentelemetry-api is not installed.
+    """
+    with needed(
+        "opentelemetry-api",
+        by="the export to OpenTelemetry",
+        extra="otel",
+        where="on the machine that starts the query",
+    ):
+        from opentelemetry.metrics import get_meter_provider
+    meter = (provider or get_meter_provider()).get_meter(METER, __version__)
+    for metric in CATALOG:
+        make: Any = (
+            meter.create_observable_counter if metric.kind is Kind.COUNTER else meter.create_observable_gauge
+        )
+        make(metric.name, callbacks=[_observing(metrics, metric)], unit=metric.unit, description=metric.doc)
+
+
+def _observing(metrics: QueryMetrics, metric: Metric) -> Callable[[CallbackOptions], Iterator[Observation]]:
+    def observe(_options: CallbackOptions) -> Iterator[Observation]:
+        from opentelemetry.metrics import Observation
+
+        for sample in metrics.samples():
+            if sample.metric is metric:
+                yield Observation(sample.value, dict(zip(metric.labels, sample.labels, strict=True)))
+
+    return observe
