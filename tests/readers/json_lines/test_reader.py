@@ -157,7 +157,7 @@ def test_columns_that_are_not_null_are_declared_not_null_in_the_batches(tmp_path
 
 def test_the_column_for_malformed_lines_must_be_a_nullable_string(tmp_path: Path) -> None:
     path = write(tmp_path, b"{}")
-    with pytest.raises(SchemaError, match="for malformed lines has the type int32"):
+    with pytest.raises(SchemaError, match="for malformed records has the type int32"):
         read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
 
 
