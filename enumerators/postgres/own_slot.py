@@ -30,6 +30,15 @@ _log = logging.getLogger(__name__)
 _LONGEST = 63
 _DIGEST_CHARS = 12
 _PREFIX = "flip27 log "
+# The numbers of locks are signed in function calls and unsigned in pg_locks.
+_OTHERS = """
+SELECT l.pid, a.application_name, a.client_addr::text
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid = %s::bigint::oid AND l.objid <> %s::bigint::oid
+LIMIT 1
+"""
 
 
 def slot_name_of(options: Options) -> str:
@@ -113,17 +122,6 @@ def _report_missing(
         "(savepoints.stop_with_savepoint); or start it without a savepoint, so that the snapshot has all "
         "rows",
     )
-
-
-# The numbers of locks are signed in function calls and unsigned in pg_locks.
-_OTHERS = """
-SELECT l.pid, a.application_name, a.client_addr::text
-FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.classid = %s::bigint::oid AND l.objid <> %s::bigint::oid
-LIMIT 1
-"""
 
 
 def query_of(options: Options, *, made: str) -> str:

@@ -22,6 +22,8 @@ NO_COLUMN = pa.field("\0", pa.null())
 """A column that no file has; a reader has it if it needs the number of rows only."""
 
 _BATCH_ROWS = 1 << 18
+_NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""JSON has texts for these, as Spark's to_json writes them."""
 
 
 class NamedColumns:
@@ -91,10 +93,6 @@ class NamedColumns:
         for start in range(0, rows, _BATCH_ROWS):
             placeholder = pa.nulls(min(_BATCH_ROWS, rows - start))
             yield self.batch(pa.RecordBatch.from_arrays([placeholder], names=[""]))
-
-
-_NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-"""JSON has texts for these, as Spark's to_json writes them."""
 
 
 class RescuedColumns(NamedColumns):

@@ -40,6 +40,8 @@ from flip27_source.time_zones import java_zone
 
 _BLOCK_BYTES = 4 << 20
 """A block and its columns fit in a processor's caches."""
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""A number of JSON; Spark's parser accepts others too, such as NaN."""
 
 
 class JsonRows:
@@ -148,10 +150,6 @@ class JsonRows:
             rescued += left_over or [None] * len(line_rows)
         texts = (pa.array(values, pa.binary()) for values in (corrupt, rescued))
         return pa.array(row_lines, pa.int64()), [*arrays_of_rows(rows, self._data_schema), *texts]
-
-
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""A number of JSON; Spark's parser accepts others too, such as NaN."""
 
 
 class JsonRescue:

@@ -38,6 +38,8 @@ from flip27_source.readers.postgres.relations import Relation
 from flip27_source.readers.scalars.text_bytes import Bools, Int64s
 
 _INTEGERS = frozenset({"smallint", "integer", "bigint"})
+PART_BYTES = 8 << 20
+"""The size of the values that are read at once; a value that is longer is read alone."""
 
 
 class WindowDelivery:
@@ -156,10 +158,6 @@ def _typed(key: Sequence[KeyColumn]) -> str:
         f"CAST(t.c{i} AS {column.type})" + (f" COLLATE {column.collation}" if column.collation else "")
         for i, column in enumerate(key)
     )
-
-
-PART_BYTES = 8 << 20
-"""The size of the values that are read at once; a value that is longer is read alone."""
 
 
 def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:

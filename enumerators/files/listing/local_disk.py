@@ -24,6 +24,18 @@ from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import is_at_or_below
 from flip27_source.file_systems.paths import disk_path, path_text
 
+GRANULARITY_S = 2.0
+"""A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
+
+MOST_DIRECTORIES = 100_000
+"""The most directories that are remembered, which take about 60 MB; others are listed in each round."""
+
+_TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""Spaces and a few other bytes in mountinfo."""
+
+Stamp = tuple[int, int, int, int]
+
 
 def is_one_file(path: str) -> bool:
     """Whether a path means a single file."""
@@ -157,19 +169,6 @@ def _stat_info(request: Callable[[], os.stat_result]) -> FileInfo | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return FileInfo(status.st_size, status.st_mtime_ns // 1000, "", status.st_ctime_ns // 1000)
-
-
-GRANULARITY_S = 2.0
-"""A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
-
-MOST_DIRECTORIES = 100_000
-"""The most directories that are remembered, which take about 60 MB; others are listed in each round."""
-
-_TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""Spaces and a few other bytes in mountinfo."""
-
-Stamp = tuple[int, int, int, int]
 
 
 class UnchangedDirectories:
