@@ -87,12 +87,11 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
     def _batch(self, splits: Sequence[FileSplit]) -> pa.RecordBatch:
         context = self.context
         count = len(splits)
-        ends = [split.length if split.end is None else split.end for split in splits]
         bases = BasePaths.of(context.options)
         columns: dict[str, Any] = {
             PATH_COLUMN: [split.path for split in splits],
             "start": [split.start for split in splits],
-            "length": [end - split.start for end, split in zip(ends, splits, strict=True)],
+            "length": [split.known_end - split.start for split in splits],
             "fileLength": [split.length for split in splits],
             "modificationTime": [datetime_or_none(0, split.modified_us) for split in splits],
             "etag": [split.etag for split in splits],

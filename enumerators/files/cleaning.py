@@ -102,15 +102,14 @@ class FinishedRanges:
 
     def completes(self, split: FileSplit) -> bool:
         """Add a finished split; True if its file is now read to the end."""
-        end = split.length if split.end is None else split.end
-        if split.start == 0 and end == split.length:
+        if split.start == 0 and split.known_end == split.length:
             return True
         path, modified_us = split.path, split.modified_us
         key = PartlyRead(path=path, modified_us=modified_us, ranges=(), length=split.length, etag=split.etag)
         read = self._read.get(key, ())
         if split.version is None:
             read = (*read, *self._read.pop(replace(key, length=-1, etag=None), ()))
-        ranges = _joined((*read, (split.start, end)))
+        ranges = _joined((*read, (split.start, split.known_end)))
         if ranges == ((0, split.length),):
             self._read.pop(key, None)
             return True

@@ -142,8 +142,7 @@ class FilesEnumerator(
 
     @staticmethod
     def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
-        ends = (split.length if split.end is None else split.end for split in splits)
-        size = sum(ends) - sum(split.start for split in splits)
+        size = sum(split.known_end - split.start for split in splits)
         return Backlog(splits=len(splits), rows=None if splits else 0, bytes=size)
 
     @classmethod

@@ -51,6 +51,11 @@ class FileSplit:
         return self.start == 0 and self.end is None
 
     @property
+    def known_end(self) -> int:
+        """The first byte after the range, by the size of the file when it was found."""
+        return self.length if self.end is None else self.end
+
+    @property
     def known_etag(self) -> str | None:
         """The ETag, which is also the version unless the file system has none; None if it is not known."""
         by_time = version_of("", self.modified_us, self.length)
@@ -64,5 +69,4 @@ class FileSplit:
     @property
     def size(self) -> SplitSize:
         """One file (counted at its first range only) and the bytes of the range."""
-        end = self.length if self.end is None else self.end
-        return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, end - self.start))
+        return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, self.known_end - self.start))

@@ -17,8 +17,13 @@ from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.kafka.cluster import Absence, Topic
 from flip27_source.enumerators.kafka.poller import PollResult
-from flip27_source.enumerators.kafka.positions import Position, TopicPartition
-from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of, split_id_of
+from flip27_source.enumerators.kafka.split import (
+    KafkaSplit,
+    Position,
+    TopicPartition,
+    partition_of,
+    split_id_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

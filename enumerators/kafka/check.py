@@ -14,8 +14,7 @@ from flip27_source.enumerators.kafka.client import imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA
-from flip27_source.enumerators.kafka.positions import TopicPartition
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, split_id_of
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition, split_id_of
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import Flip27Error, some_of
 from flip27_source.options import Options

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

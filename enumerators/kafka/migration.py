@@ -14,8 +14,7 @@ from typing import Any
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import REQUEST_TIMEOUT_S, Cluster
-from flip27_source.enumerators.kafka.positions import TopicPartition
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition
 from flip27_source.enumerators.kafka.start_positions import offsets
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options

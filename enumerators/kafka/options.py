@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.enumerators.kafka.start_positions import START_AND_END_OPTIONS
 from flip27_source.errors import OptionError
 from flip27_source.options import (

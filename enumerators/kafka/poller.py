@@ -13,8 +13,16 @@ from dataclasses import dataclass, field
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
-from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Positions, TopicPartition
-from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
+from flip27_source.enumerators.kafka.split import (
+    AT_EARLIEST,
+    AT_TIMESTAMP,
+    EARLIEST,
+    LATEST,
+    Position,
+    Positions,
+    TopicPartition,
+    split_id_of,
+)
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import DiscoveryError, OptionError

@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from flip27_source.enumerators.kafka.positions import (
+from flip27_source.enumerators.kafka.split import (
     AT_EARLIEST,
     AT_LATEST,
+    AT_TIMESTAMP,
+    LATEST,
     NAMED,
     Position,
     Positions,
     TopicPartition,
 )
-from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, LATEST
 from flip27_source.errors import OptionError
 from flip27_source.options import MOST_INTEGER, Change, FirstStartOption, Option, Options, one_of, optional
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.cluster import Topic
-from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options
 

@@ -20,8 +20,10 @@ from flip27_source.enumerators.postgres.connection import START_AGAIN, Connectio
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import (
+    claim_slot,
     make_own_slot,
     own_slot_name,
+    query_of,
     reading_purpose,
     slot_name_of,
 )
@@ -33,7 +35,6 @@ from flip27_source.enumerators.postgres.publication import (
     publication_marks,
     recreated,
 )
-from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of

@@ -13,6 +13,7 @@ from flip27_source.options import Options
 
 OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
 LSN, SEQ, XID, COMMITTED_AT = "_lsn", "_seq", "_xid", "_committed_at"
+CHANGE_COLUMNS = frozenset({OP, BEFORE, UNCHANGED, TABLE, LSN, SEQ, XID, COMMITTED_AT})
 
 _POSITION = (
     pa.field(LSN, pa.int64(), nullable=False),

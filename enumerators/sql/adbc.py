@@ -14,8 +14,13 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
-from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, driver_needed
+from flip27_source.enumerators.sql.database import (
+    ROWS_PER_BATCH,
+    Database,
+    DatabaseFailure,
+    Secrets,
+    driver_needed,
+)
 
 _MODULES = {
     "sqlite": "adbc_driver_sqlite",

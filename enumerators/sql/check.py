@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from flip27_source.enumerators.sql import options as opts
-from flip27_source.enumerators.sql.failures import DatabaseFailure
+from flip27_source.enumerators.sql.database import DatabaseFailure
 from flip27_source.enumerators.sql.lag import DEFAULT_LAG_S, ahead_of, is_time
 from flip27_source.enumerators.sql.open_transactions import writers_of
 from flip27_source.enumerators.sql.split import Cursor

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+ALIAS = "flip27_rows"
+"""The name of the table or query in SQL."""
 _NUMBERS = ("int", "uint", "decimal", "float", "double", "halffloat")
 
 
@@ -51,6 +53,10 @@ class Dialect:
     cast_to_text: Callable[[str], str] | None = None
     settings: tuple[str, ...] = ()
     clock: str | None = None
+
+    def column(self, name: str) -> str:
+        """A column with the name of the table, without which ORDER BY would take a column of the result."""
+        return f"{ALIAS}.{self.quoted(name)}"
 
     def compared(self, columns: Sequence[str], operator: str, literals: Sequence[str]) -> str:
         """The condition that the tuple of the columns is ``>``, ``>=``, ``<=`` ... the tuple of literals.

@@ -16,7 +16,7 @@ from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.check import FUTURE, findings
-from flip27_source.enumerators.sql.failures import DatabaseFailure
+from flip27_source.enumerators.sql.database import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit

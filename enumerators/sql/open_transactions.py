@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flip27_source.enumerators.sql.database import Database
-from flip27_source.enumerators.sql.failures import DatabaseFailure
+from flip27_source.enumerators.sql.database import Database, DatabaseFailure
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.errors import DiscoveryError
 

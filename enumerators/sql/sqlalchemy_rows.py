@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
-from flip27_source.enumerators.sql.failures import Secrets, driver_needed
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database, Secrets, driver_needed
 from flip27_source.errors import OptionError
 
 

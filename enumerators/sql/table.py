@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
-from flip27_source.enumerators.sql.dialects import text_of
-from flip27_source.enumerators.sql.failures import DatabaseFailure
-from flip27_source.enumerators.sql.queries import Queries, probe, qualified, relation_of
+from flip27_source.enumerators.sql.database import DatabaseFailure
+from flip27_source.enumerators.sql.dialects import ALIAS, text_of
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.environment_variables import variable_of
@@ -23,6 +22,7 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
 
 _LEAST_ROW_BYTES = 8
+_SAMPLE_ROWS = 1000
 
 
 def connected(options: Options) -> AdbcDatabase | SqlAlchemyDatabase:
@@ -39,29 +39,34 @@ def _variable(options: Options, option: Option[str | None]) -> str | None:
     return None if name is None else variable_of(option.name, name)
 
 
+def relation_of(options: Options) -> str:
+    """The table, or the query as a subquery, for FROM; named ``ALIAS``."""
+    query = options[opts.QUERY]
+    # The line break ends a comment in the last line of the query.
+    return f"{options[opts.TABLE] if query is None else f'({chr(10)}{query}{chr(10)})'} AS {ALIAS}"
+
+
+def fields_of(relation: str, database: AdbcDatabase | SqlAlchemyDatabase) -> pa.Schema:
+    """The columns, from a result without rows, or with one row if values decide the types."""
+    return database.fields(f"SELECT * FROM {relation} LIMIT {0 if database.dialect.has_types else 1}")
+
+
 class CursorTable:
     """The table or query of the options.
 
     Attributes:
         fields: its columns.
-        queries: its SQL.
     """
 
     def __init__(self, options: Options) -> None:
         self.name = opts.source_name(options)
         self.database = connected(options)
+        self._relation = relation_of(options)
         try:
-            relation = relation_of(options)
-            self.fields = self.database.fields(probe(relation, self.database.dialect))
-            names = [self._column(name) for name in opts.cursor_columns(options)]
-            quoted = tuple(qualified(self.database.dialect.quoted(name)) for name in names)
-            self._names = names
-            self.queries = Queries(
-                dialect=self.database.dialect,
-                relation=relation,
-                columns=quoted,
-                start=self._start(quoted, opts.starting_values(options)),
-            )
+            self.fields = fields_of(self._relation, self.database)
+            self._names = [self._column(name) for name in opts.cursor_columns(options)]
+            self._columns = [self.database.dialect.column(name) for name in self._names]
+            self._start = self._starting_condition(opts.starting_values(options))
         except BaseException:
             self.close()
             raise
@@ -75,10 +80,12 @@ class CursorTable:
         Args:
             not_after: only rows whose first column is not greater than this value are considered.
         """
-        literal = None
+        limit = None
         if not_after is not None:
             literal = self.database.dialect.literal(not_after.values[0], not_after.types[0])
-        cursors = self._cursors(self.queries.newest(not_after=literal))
+            limit = f"{self._columns[0]} <= {literal}"
+        order = ", ".join(f"{column} DESC" for column in self._columns)
+        cursors = self._cursors(f"{self._rows(self._start, limit)} ORDER BY {order} LIMIT 1", self._columns)
         return cursors[0] if cursors else None
 
     def check_newest(self, newest: Cursor | None) -> None:
@@ -94,8 +101,9 @@ class CursorTable:
 
     def null_column(self) -> str | None:
         """A cursor column in which a row has NULL."""
-        for name, column in zip(self._names, self.queries.columns, strict=True):
-            if self.database.value(self.queries.null_in(column)) is not None:
+        for name, column in zip(self._names, self._columns, strict=True):
+            sql = f"SELECT 1 FROM {self._relation} WHERE {column} IS NULL LIMIT 1"
+            if self.database.value(sql) is not None:
                 return name
         return None
 
@@ -111,21 +119,36 @@ class CursorTable:
 
     def null_rows(self) -> int:
         """The number of rows that have NULL in a cursor column."""
-        return int(self.database.value(self.queries.null_rows()))
+        conditions = " OR ".join(f"{column} IS NULL" for column in self._columns)
+        return int(self.database.value(f"SELECT count(*) FROM {self._relation} WHERE {conditions}"))
 
     def reaches(self, cursor: Cursor) -> bool:
-        return self.database.value(self.queries.reaches(cursor)) is not None
+        """True if a row has this cursor or a greater one."""
+        return self.database.value(f"SELECT 1 {self._rows(self._compared('>=', cursor))} LIMIT 1") is not None
 
     def count(self, after: Cursor | None, upto: Cursor) -> int:
-        return int(self.database.value(self.queries.count(after, upto)))
+        return int(self.database.value(f"SELECT count(*) {self._range(after, upto)}"))
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
-        """Cursors that cut a range into ranges of this number of rows; at most ``most``."""
-        return self._cursors(self.queries.cuts(after, upto, rows=rows, most=most))
+        """Every ``rows``-th cursor of a range, up to ``most`` of them."""
+        names = [f"flip27_{number}" for number in range(len(self._columns))]
+        given = ", ".join(f"{column} AS {name}" for column, name in zip(self._columns, names, strict=True))
+        order = ", ".join(self._columns)
+        numbered = (
+            f"SELECT {given}, row_number() OVER (ORDER BY {order}) AS flip27_row "
+            f"{self._range(after, upto)} ORDER BY {order} LIMIT {rows * most}"
+        )
+        where = f"FROM ({numbered}) AS flip27_cuts WHERE flip27_row % {rows} = 0 ORDER BY flip27_row"
+        return self._cursors(where, names)
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:
-        """The size of a row, from the first rows of a range."""
-        return max(_LEAST_ROW_BYTES, self.database.row_bytes(self.queries.sample(after, upto)))
+        """The size of a row, from the first complete rows of a range."""
+        size = self.database.row_bytes(f"SELECT * {self._range(after, upto)} LIMIT {_SAMPLE_ROWS}")
+        return max(_LEAST_ROW_BYTES, size)
+
+    def query(self, after: Cursor | None, upto: Cursor, select: Sequence[str]) -> str:
+        """The SQL for the rows of a range in the order of their cursors; ``select`` are expressions."""
+        return f"SELECT {', '.join(select)} {self._range(after, upto)} ORDER BY {', '.join(self._columns)}"
 
     def now(self) -> dt.datetime:
         """The current time, by the database server's clock if there is one."""
@@ -142,11 +165,32 @@ class CursorTable:
         """A first value that a user or this program wrote, as a cursor of one column."""
         return Cursor(values=(self.database.dialect.given(value, kind),), types=(kind,))
 
-    def _cursors(self, sql: str) -> list[Cursor]:
-        count = len(self.queries.columns)
-        kinds, rows = self.database.rows(sql, columns=count)
-        types = tuple(map(self._kind, kinds[count:]))
-        return [Cursor(values=tuple(map(text_of, row)), types=types) for row in rows]
+    def _rows(self, *conditions: str | None) -> str:
+        """FROM and WHERE, for the rows that have a cursor and meet the conditions."""
+        # The condition on NULL is for tuples: their comparison can be true although a later part is NULL.
+        has_cursor = (f"{column} IS NOT NULL" for column in self._columns)
+        given = (condition for condition in (*conditions, *has_cursor) if condition is not None)
+        return f"FROM {self._relation} WHERE {' AND '.join(given)}"
+
+    def _range(self, after: Cursor | None, upto: Cursor) -> str:
+        lower = self._start if after is None else self._compared(">", after)
+        return self._rows(lower, self._compared("<=", upto))
+
+    def _compared(self, operator: str, cursor: Cursor) -> str:
+        dialect = self.database.dialect
+        literals = [dialect.literal(*item) for item in zip(cursor.values, cursor.types, strict=True)]
+        return dialect.compared(self._columns, operator, literals)
+
+    def _cursors(self, rows: str, columns: Sequence[str]) -> list[Cursor]:
+        """The cursors that ``rows``, a text from FROM on, gives in ``columns``."""
+        # The columns themselves are selected too, because their types are needed.
+        as_text = self.database.dialect.as_text
+        texts = [column if as_text is None else as_text(column) for column in columns]
+        named = [f"{text} AS flip27_text_{number}" for number, text in enumerate(texts)]
+        select = ", ".join([*named, *columns])
+        kinds, found = self.database.rows(f"SELECT {select} {rows}", columns=len(columns))
+        types = tuple(map(self._kind, kinds[len(columns) :]))
+        return [Cursor(values=tuple(map(text_of, row)), types=types) for row in found]
 
     def _kind(self, kind: str) -> str:
         """The type to store: numbers may become wider, and a column of SQLite may also have fractions."""
@@ -157,20 +201,24 @@ class CursorTable:
             return "number"
         return "int64" if is_integer else "double" if is_float else kind
 
-    def _column(self, name: str) -> str:
+    def field(self, name: str) -> pa.Field | None:
+        """The column with this name, or the only one whose name differs in case alone."""
         names: list[str] = self.fields.names
-        if name in names:
-            self._check_order(name)
-            return name
-        same = [other for other in names if other.lower() == name.lower()]
-        if len(same) == 1:
-            return self._column(same[0])
-        raise OptionError(
-            f"option {opts.CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; it "
-            f"has {', '.join(names)}",
-            remedy="name columns of the table; if the column was renamed or dropped, its positions are lost: "
-            "start a new query with a startingCursor",
-        )
+        same = [number for number, other in enumerate(names) if other.lower() == name.lower()]
+        exact = [number for number in same if names[number] == name]
+        return self.fields.field((exact or same)[0]) if exact or len(same) == 1 else None
+
+    def _column(self, name: str) -> str:
+        field = self.field(name)
+        if field is None:
+            raise OptionError(
+                f"option {opts.CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; "
+                f"it has {', '.join(self.fields.names)}",
+                remedy="name columns of the table; if the column was renamed or dropped, its positions are "
+                "lost: start a new query with a startingCursor",
+            )
+        self._check_order(field.name)
+        return str(field.name)
 
     def _check_order(self, name: str) -> None:
         if pa.types.is_dictionary(self.fields.field(name).type):
@@ -181,7 +229,7 @@ class CursorTable:
                 "DuckDB enum_code(...)",
             )
 
-    def _start(self, columns: Sequence[str], values: Sequence[str]) -> str | None:
+    def _starting_condition(self, values: Sequence[str]) -> str | None:
         if not values:
             return None
         dialect = self.database.dialect
@@ -196,7 +244,7 @@ class CursorTable:
                     f"option {opts.STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
-        return dialect.compared(columns, ">=", literals)
+        return dialect.compared(self._columns, ">=", literals)
 
 
 def _is_infinite(value: str, kind: str) -> bool:

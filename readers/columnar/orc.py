@@ -15,8 +15,8 @@ from pyarrow import types
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
+from flip27_source.readers.columnar.conversions import refuse_dates_of_hive
 from flip27_source.readers.columnar.named_columns import NO_COLUMN
-from flip27_source.readers.columnar.old_calendars import refuse_dates_of_hive
 from flip27_source.readers.columnar.orc_columns import orc_conversions, refuse_spoiled_times
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
@@ -71,7 +71,7 @@ class OrcReader(ColumnarReader):
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
                 yield columns.batch(batch, self._checked)
 
-    def _checked(self, column: pa.Array, _: pa.Field) -> pa.Array:
+    def _checked(self, column: pa.Array) -> pa.Array:
         return refuse_spoiled_times(refuse_dates_of_hive(column), self._zone)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:

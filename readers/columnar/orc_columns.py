@@ -16,8 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, MismatchError, to
-from flip27_source.readers.columnar.old_calendars import dates_in
+from flip27_source.readers.columnar.conversions import (
+    WIDENING,
+    Cast,
+    Conversions,
+    IsType,
+    MismatchError,
+    dates_in,
+    to,
+)
 from flip27_source.readers.datetimes.calendars import localised, offset_us
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
@@ -72,7 +79,7 @@ def orc_conversions(zone: str) -> Conversions:
     def numbers_of(numbers: Cast, stored: IsType) -> Conversions:
         """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
         return (
-            to(_is_integer, stored, lambda column, target: numbers(column, target).cast(target)),
+            to(types.is_signed_integer, stored, lambda column, target: numbers(column, target).cast(target)),
             to(types.is_floating, stored, lambda column, target: _as_float(numbers(column, target), target)),
             to(types.is_decimal, stored, lambda column, target: _as_decimal(numbers(column, target), target)),
         )
@@ -115,12 +122,8 @@ def refuse_spoiled_times(column: pa.Array, zone: str) -> pa.Array:
     return column
 
 
-def _is_integer(kind: pa.DataType) -> bool:
-    return bool(types.is_signed_integer(kind))
-
-
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(_is_integer(kind) or types.is_floating(kind))
+    return bool(types.is_signed_integer(kind) or types.is_floating(kind))
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
@@ -291,7 +294,7 @@ _CONVERSIONS: Conversions = (
     to(types.is_decimal, types.is_signed_integer, _as_decimal),
     to(types.is_boolean, types.is_signed_integer, _as_boolean),
     to(types.is_string, types.is_signed_integer),
-    to(_is_integer, types.is_floating),
+    to(types.is_signed_integer, types.is_floating),
     to(types.is_float32, types.is_float64, _as_float32),
     to(types.is_decimal, types.is_floating, _float_as_decimal),
     to(types.is_boolean, types.is_floating, _as_boolean),

@@ -23,10 +23,10 @@ from flip27_source.readers.columnar.conversions import (
     Conversion,
     Conversions,
     bits_of_sign_and_value,
+    refuse_dates_of_spark_2,
     to,
 )
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
 from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading

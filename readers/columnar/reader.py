@@ -15,8 +15,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions
-from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns
-from flip27_source.readers.columnar.rescued_columns import RescuedColumns
+from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns, RescuedColumns
 from flip27_source.readers.files.input import Fetched, reading
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader

@@ -1,7 +1,9 @@
 """Splits a block of CSV lines into columns of texts.
 
 Arrow's CSV parser reads all lines for which its result provably equals Spark's, proved for the whole block
-or line by line. Other lines go through ``quoted_fields``. What must not live here: the meaning of the texts.
+or line by line. A proof covers all bytes of a block in a fraction of the time that parsing takes; if it is
+not certain, the lines are checked further. Other lines go through ``quoted_fields``. What must not live here:
+the meaning of the texts.
 """
 
 from __future__ import annotations
@@ -10,15 +12,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from flip27_source.readers.csv_lines.dialect import NONE, Dialect
-from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.csv_lines.quoted_fields import records_of, split_line
 from flip27_source.readers.files.line_blocks import BOM, as_array, lines_of
 from flip27_source.readers.scalars.ordinary_texts import in_row_order, one_array
+from flip27_source.readers.scalars.text_bytes import Bytes, Positions
 from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
 _FIRST_TEXT = re.compile(rb"[^\x00-\x20][^\n]*")
@@ -26,6 +29,8 @@ _BLANK_LINE = r"(?:\A|\n)[\x00-\x09\x0b-\x20]+\n"
 _NOT_BLANK = r"[^\x00-\x20]"
 _MOST_FIELDS_IN_PATTERN = 300
 _FIRST_RECORD_BYTES = 1 << 20
+_NEWLINE = ord("\n")
+SLICE_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +211,70 @@ def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
 def _joined(lines: pa.Array) -> pa.Buffer:
     as_list = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     return pc.binary_join(as_list, pa.scalar(b"\n"))[0].as_buffer()
+
+
+def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
+    """True if the quotes in ``data`` alternately open and close a quoted field.
+
+    No quote is escaped or inside an unquoted field; a doubled quote counts as a close and an open. The
+    proof is by induction over the quotes: an odd quote opens a field if the byte before it ends a field,
+    and the next quote closes the field if the byte after it ends a field. A newline between the two
+    quotes remains possible.
+
+    Args:
+        data: lines; the last one also ends in a newline.
+    """
+    quote, escape = dialect.quote.encode(), dialect.escape.encode()
+    if dialect.nul_is_special and b"\0" in data:
+        return False
+    # An escape character has its meaning only before a quote or another escape character.
+    if not dialect.doubles_quotes and escape in data and (escape * 2 in data or escape + quote in data):
+        return False
+    content = np.frombuffer(data, np.uint8)
+    quotes = _positions(content, ord(quote))
+    first, last = quotes[::2], quotes[1::2]
+    if len(first) != len(last):
+        return False
+    if not dialect.empty_quotes_are_clean and (last - first == 1).any():
+        return False
+    # Index -1, before the first byte, wraps to the last byte, which is a newline and so ends a field.
+    return _are_all_outside(content[first - 1], dialect) and _are_all_outside(content[last + 1], dialect)
+
+
+def _are_all_outside(neighbours: Bytes, dialect: Dialect) -> bool:
+    """True if each byte next to a quote ends a field."""
+    outside = (neighbours == ord(dialect.sep)) | (neighbours == _NEWLINE)
+    if dialect.doubles_quotes:
+        # A quote next to a quote is a doubled quote inside the field.
+        outside |= neighbours == ord(dialect.quote)
+    return bool(outside.all())
+
+
+def _positions(content: Bytes, byte: int) -> Positions:
+    """The positions of ``byte``. Listing is slow, so groups of eight bytes are filtered first."""
+    mask = np.empty(SLICE_BYTES, np.bool_)
+    positions = []
+    for start in range(0, len(content), SLICE_BYTES):
+        part = content[start : start + SLICE_BYTES]
+        mask[len(part) :] = False
+        np.equal(part, byte, out=mask[: len(part)])
+        words = mask.view(np.uint64)
+        used = np.flatnonzero(words != 0)
+        within = np.flatnonzero(words[used].view(np.bool_))
+        positions.append(used[within >> 3] * 8 + (within & 7) + start)
+    return np.concatenate(positions)
+
+
+def is_line_count(rows: int, data: bytes) -> bool:
+    """True if ``data`` has ``rows`` non-empty lines.
+
+    If a parser that skips empty lines finds the same number of rows, no quoted field has a newline. Each
+    row has one newline outside quotes, so a newline inside quotes would make more lines than rows.
+    """
+    content = np.frombuffer(data, np.uint8)
+    parts = (content[start : start + SLICE_BYTES] for start in range(0, len(content), SLICE_BYTES))
+    lines = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
+    if lines != rows:
+        ends = content == _NEWLINE
+        lines -= int(np.count_nonzero(ends[1:] & ends[:-1])) + int(ends[0])
+    return lines == rows

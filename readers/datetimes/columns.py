@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +36,7 @@ from flip27_source.readers.datetimes.patterns import (
     Offset,
     Section,
 )
-from flip27_source.readers.scalars.text_bytes import Bytes, bytes_of
-
-_Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s, bytes_of
 
 _MOST_LENGTHS = 32
 _MOST_SHAPES = 32
@@ -80,9 +77,9 @@ class LocalTimes:
         is_read: true for texts that were read. has_offset: true if ``micros`` is an instant.
     """
 
-    micros: _Longs
-    is_read: Mask
-    has_offset: Mask
+    micros: Int64s
+    is_read: Bools
+    has_offset: Bools
 
 
 def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
@@ -118,9 +115,9 @@ def _laid_out(shape: _Shape, length: int) -> _Shape | None:
     return tuple(_Part(NANO, left) if part is fraction else part for part in shape)
 
 
-def _read_shape(shape: _Shape, texts: Bytes, starts: _Longs, rows: _Longs, times: LocalTimes) -> None:
+def _read_shape(shape: _Shape, texts: Bytes, starts: Int64s, rows: Int64s, times: LocalTimes) -> None:
     good = np.ones(len(rows), np.bool_)
-    fields: dict[str, _Longs] = {}
+    fields: dict[str, Int64s] = {}
     at = starts
     for part in shape:
         if part.field is None:
@@ -143,7 +140,7 @@ def _read_shape(shape: _Shape, texts: Bytes, starts: _Longs, rows: _Longs, times
     times.has_offset[chosen] = OFFSET in fields
 
 
-def _reader(part: _Part) -> Callable[[Bytes, _Longs, int, Mask], _Longs]:
+def _reader(part: _Part) -> Callable[[Bytes, Int64s, int, Bools], Int64s]:
     if part.field == OFFSET:
         return _offset
     if part.field == HALF:
@@ -151,7 +148,7 @@ def _reader(part: _Part) -> Callable[[Bytes, _Longs, int, Mask], _Longs]:
     return _month_name if (part.field, part.width) == (MONTH, _LETTERS_OF_MONTH) else _number
 
 
-def _number(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
+def _number(texts: Bytes, at: Int64s, width: int, good: Bools) -> Int64s:
     number = np.zeros(len(at), np.int64)
     for place in range(width):
         digit = texts[at + place] - np.uint8(_ZERO)
@@ -160,7 +157,7 @@ def _number(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     return number
 
 
-def _month_name(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
+def _month_name(texts: Bytes, at: Int64s, width: int, good: Bools) -> Int64s:
     code = np.zeros(len(at), np.int64)
     for place in range(width):
         code = code << 8 | (texts[at + place] | _SMALL)
@@ -171,14 +168,14 @@ def _month_name(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     return month
 
 
-def _half(texts: Bytes, at: _Longs, _: int, good: Mask) -> _Longs:
+def _half(texts: Bytes, at: Int64s, _: int, good: Bools) -> Int64s:
     first = texts[at] | _SMALL
-    half: _Longs = (first == ord("p")).astype(np.int64)
+    half: Int64s = (first == ord("p")).astype(np.int64)
     good &= ((first == ord("a")) | (half == 1)) & (texts[at + 1] | _SMALL == ord("m"))
     return half
 
 
-def _offset(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
+def _offset(texts: Bytes, at: Int64s, width: int, good: Bools) -> Int64s:
     if width == 1:
         good &= texts[at] | _SMALL == ord("z")
         return np.zeros(len(at), np.int64)
@@ -190,11 +187,11 @@ def _offset(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     minutes = _number(texts, at + width - 2, 2, good) if width > len("+HH") else 0 * hours
     good &= (hours <= _LATEST_OFFSET_HOUR) & (minutes < 60)
     seconds = hours * 3600 + minutes * 60
-    signed: _Longs = np.where(sign == ord("-"), -seconds, seconds)
+    signed: Int64s = np.where(sign == ord("-"), -seconds, seconds)
     return signed
 
 
-def _micros(fields: dict[str, _Longs], good: Mask, count: int) -> _Longs:
+def _micros(fields: dict[str, Int64s], good: Bools, count: int) -> Int64s:
     year, month, day = (fields.get(field, np.ones(count, np.int64)) for field in (YEAR, MONTH, DAY))
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     good &= (month >= 1) & (month <= 12)

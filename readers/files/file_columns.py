@@ -6,9 +6,11 @@ with that name. The schema gives their types, as in Spark. What must not live he
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +25,7 @@ from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.base_paths import BasePaths, unescaped
 from flip27_source.schemas.ddl import columns_text
+from flip27_source.schemas.new_columns import MOST_DIGITS, NoCommonTypeError, wider
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.values.times import datetime_or_none
 
@@ -46,6 +49,8 @@ METADATA_TYPE = pa.struct(
 )
 _METADATA_DDL = columns_text(pa.schema([pa.field(METADATA, METADATA_TYPE)]))
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
 _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f-\x9f\s]')
 """Java encodes these in URIs: some ASCII, control characters, and blanks of every alphabet."""
 
@@ -61,30 +66,18 @@ class Constants:
 
     schema: pa.Schema
     values: dict[str, pa.Scalar]
-    metadata: dict[str, Any] | None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in schema order."""
-        has_metadata = self.metadata is not None
-        return tuple(
-            name for name in self.schema.names if name in self.values or (has_metadata and name == METADATA)
-        )
+        return tuple(name for name in self.schema.names if name in self.values)
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch``, which has the other columns, with these columns added."""
-        arrays = []
-        for field in self.schema:
-            if field.name in self.values:
-                arrays.append(pa.repeat(self.values[field.name], batch.num_rows))
-            elif self.metadata is not None and field.name == METADATA:
-                children = [
-                    pa.repeat(pa.scalar(self.metadata[child.name], child.type), batch.num_rows)
-                    for child in field.type
-                ]
-                arrays.append(pa.StructArray.from_arrays(children, fields=list(field.type)))
-            else:
-                arrays.append(batch.column(field.name))
+        arrays = [
+            pa.repeat(self.values[name], batch.num_rows) if name in self.values else batch.column(name)
+            for name in self.schema.names
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -105,13 +98,14 @@ class FileColumns:
         """``splits`` in order; adjacent splits with the same constants form a group."""
         looks_at_paths = any("=" in split.path for split in splits)
         if not self._has_metadata and not looks_at_paths:
-            yield Constants(self._schema, {}, None), splits
+            yield Constants(self._schema, {}), splits
             return
         for (folder, described), group in groupby(splits, self._key):
             of_group = list(group)
             values = self._values(of_group[0], folder) if looks_at_paths else {}
-            metadata = None if described is None else _metadata(described)
-            yield Constants(self._schema, values, metadata), of_group
+            if described is not None:
+                values[METADATA] = pa.scalar(_metadata(described), self._schema.field(METADATA).type)
+            yield Constants(self._schema, values), of_group
 
     def _key(self, split: FileSplit) -> tuple[str, FileSplit | None]:
         return split.path.rpartition("/")[0], split if self._has_metadata else None
@@ -146,13 +140,12 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
             ((of_file, _),) = columns.groups([split])
         except (SplitReadError, SchemaError):
             return {}
-        values: dict[tuple[str, ...], Any] = {
-            (name,): value.as_py()
-            for name, value in of_file.values.items()
-            if not types.is_timestamp(value.type)
-        }
-        for name, value in (of_file.metadata or {}).items():
-            values[METADATA, name] = value
+        values: dict[tuple[str, ...], Any] = {}
+        for name, value in of_file.values.items():
+            if name == METADATA:
+                values |= {(name, inner): known for inner, known in value.as_py().items()}
+            elif not types.is_timestamp(value.type):
+                values[(name,)] = value.as_py()
         return values
 
     return constants
@@ -169,6 +162,56 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
         for key, raw in bases.partitions_of(folder):
             columns.setdefault(spelled.setdefault(key.lower(), key), {})[unescaped(raw)] = None
     return {column: list(values) for column, values in columns.items()}
+
+
+def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options) -> pa.Schema:
+    """``schema`` with partition columns at its end, of the types that Spark infers; one that it already has
+    stays in its place.
+    """
+    columns: dict[str, pa.Field] = {}
+    for name, values in partitions_in(folders, options).items():
+        common = reduce(_wider_of_partitions, map(_type_of, values), pa.null())
+        columns[name.lower()] = pa.field(name, pa.string() if types.is_null(common) else common)
+    fields = [columns.pop(field.name.lower(), field) for field in schema]
+    return pa.schema([*fields, *columns.values()])
+
+
+def _type_of(value: str) -> pa.DataType:
+    # Imported here, as in ``_typed``.
+    from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
+
+    if value == HIVE_NULL:
+        return pa.null()
+    for kind in (pa.int32(), pa.int64()):
+        if is_whole(value, kind):
+            return kind
+    decimal = decimal_type_of(value, most_zeros=MOST_DIGITS)
+    if decimal is not None:
+        return decimal
+    if is_double(value):
+        return pa.float64()
+    for pattern, kind in ((_TIMESTAMP, pa.timestamp("us", "UTC")), (_DATE, pa.date32())):
+        if pattern.fullmatch(value) and _is_moment(value):
+            return kind
+    return pa.string()
+
+
+def _is_moment(value: str) -> bool:
+    try:
+        dt.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _wider_of_partitions(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    pair = {one, other}
+    if pair == {pa.date32(), pa.timestamp("us", "UTC")}:
+        return pa.timestamp("us", "UTC")
+    try:
+        return wider(one, other)
+    except NoCommonTypeError:
+        return pa.string()
 
 
 def partition_values(path: str, bases: BasePaths | None) -> dict[str, str | None]:
@@ -232,13 +275,12 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
     local = local_path(split.path)
     name = split.path if local is None else f"file:{local}"
     path = with_percents(_NOT_IN_URIS.sub(lambda match: quote(match[0]), name))
-    end = split.length if split.end is None else split.end
     return {
         "file_path": path,
         "file_name": path.rpartition("/")[2],
         "file_size": split.length,
         "file_block_start": split.start,
-        "file_block_length": end - split.start,
+        "file_block_length": split.known_end - split.start,
         # Spark shows milliseconds, the precision of Java's file systems.
         "file_modification_time": datetime_or_none(split.modified_us // 1000),
     }

@@ -1,14 +1,15 @@
-"""Malformed records of text files, and the batches with a column for them.
+"""Malformed records of texts, and the batches with a column for them; nulls that NOT NULL forbids.
 
 A batch may also have a column of rescued data. What must not live here: formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -21,7 +22,7 @@ from flip27_source.readers.schemas.evolution import SchemaEvolution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """The columns of a reader of text files.
+    """The columns of a reader of records.
 
     Attributes:
         evolution: the columns that are read from the records, which are all others than the next two.
@@ -42,14 +43,14 @@ class RecordColumns:
             constant_names: known columns that are not in ``context.schema``.
         """
         name = context.options[CORRUPT_RECORD_COLUMN]
-        corrupt_at = index_of_corrupt(context.schema, name)
+        corrupt_at = _index_of_corrupt(context.schema, name)
         corrupt = () if corrupt_at is None else (name,)
         evolution = SchemaEvolution.of(context.schema, context.options, (*constant_names, *corrupt))
         return cls(
             schema=context.schema,
             evolution=evolution.without(corrupt),
             corrupt_at=corrupt_at,
-            has_not_null=has_not_null(context.schema),
+            has_not_null=has_inner_not_null(pa.struct(list(context.schema))),
         )
 
     def batch(
@@ -74,75 +75,74 @@ class RecordColumns:
         Args:
             record_at: the place and the text of the record of a row, for the error.
         """
-        null = first_forbidden_null(batch) if self.has_not_null else None
-        if null is not None:
-            name, row = null
-            place, record = record_at(row)
-            raise SplitReadError(
-                f"{place}: the column {name} is NOT NULL, but the line has no value for it: "
-                f"{quotation(record)}",
-                remedy="declare the column without NOT NULL; Spark's own source ignores NOT NULL",
-            )
+        if not self.has_not_null:
+            return
+        numbers = np.arange(batch.num_rows)
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            nulls = [rows.min() for _, rows in forbidden_nulls(column, field, numbers, field.name)]
+            if nulls:
+                place, record = record_at(int(min(nulls)))
+                raise SplitReadError(
+                    f"{place}: the column {field.name} is NOT NULL, but the record has no value for it: "
+                    f"{quotation(record)}",
+                    remedy="declare the column without NOT NULL; Spark's own source ignores NOT NULL",
+                )
 
 
-def index_of_corrupt(schema: pa.Schema, name: str, *, records: str = "lines") -> int | None:
-    """The index of the column for malformed records; None if the schema has none.
-
-    Args:
-        records: what the reader's records are, for the error.
-    """
+def _index_of_corrupt(schema: pa.Schema, name: str) -> int | None:
+    """The index of the column for malformed records; None if the schema has none."""
     index = int(schema.get_field_index(name))
     if index < 0:
         return None
     field = schema.field(index)
     if not pt.is_string(field.type) or not field.nullable:
         raise SchemaError(
-            f"the column {name} for malformed {records} has the type "
+            f"the column {name} for malformed records has the type "
             f"{field.type}{'' if field.nullable else ' NOT NULL'}; it must be a nullable string",
             remedy=f"declare {name} as a nullable string, or set columnNameOfCorruptRecord to another column",
         )
     return index
 
 
-def has_not_null(fields: Iterable[pa.Field]) -> bool:
-    """True if some field is NOT NULL on any level, except keys of maps, which are always NOT NULL."""
-    return any(not field.nullable or has_not_null(inner_fields(field.type)) for field in fields)
+def has_inner_not_null(kind: pa.DataType) -> bool:
+    """True if a field within the type is NOT NULL, except keys of maps, which are always NOT NULL."""
+    return any(not field.nullable or has_inner_not_null(field.type) for field in _inner_fields(kind))
 
 
-def first_forbidden_null(batch: pa.RecordBatch) -> tuple[str, int] | None:
-    """The first column with a null that the schema forbids, and the first row with such a null."""
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        row = _first_null(column, field)
-        if row is not None:
-            return field.name, row
-    return None
+def forbidden_nulls(
+    values: pa.Array, field: pa.Field, rows: np.ndarray, name: str
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the names of the field, and of fields in it, that have forbidden nulls, and the rows of these.
+
+    Args:
+        rows: the row of each value; -1 for a value within a null.
+        name: the name of the field; empty for a value without a name, whose fields have names.
+    """
+    if not field.nullable and values.null_count:
+        nulls = rows[np.asarray(values.is_null())]
+        if (nulls >= 0).any():
+            yield name, nulls[nulls >= 0]
+    if not has_inner_not_null(field.type):
+        return
+    if pt.is_struct(field.type):
+        given = np.where(values.is_valid(), rows, -1)
+        for number, inner in enumerate(field.type):
+            path = f"{name}.{inner.name}" if name else inner.name
+            yield from forbidden_nulls(values.field(number), inner, given, path)
+        return
+    # Arrow has no parent indices of maps. After the take there are no nulls, and the offsets begin at 0.
+    present = pc.indices_nonzero(values.is_valid())
+    lists = values.take(present)
+    parents = np.repeat(rows[np.asarray(present)], np.diff(np.asarray(lists.offsets)))
+    [inner] = _inner_fields(field.type)
+    is_map = pt.is_map(field.type)
+    yield from forbidden_nulls(
+        lists.items if is_map else lists.values, inner, parents, f"{name}.value" if is_map else name
+    )
 
 
-def inner_fields(kind: pa.DataType) -> list[pa.Field]:
+def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
     """The fields, elements or values within a type; keys of maps are left out."""
     if pt.is_map(kind):
         return [kind.item_field]
     return [kind.field(number) for number in range(kind.num_fields)]
-
-
-def _first_null(column: pa.Array, field: pa.Field) -> int | None:
-    if not field.nullable and column.null_count:
-        return _first(column.is_null())
-    rows: list[int] = []
-    if pt.is_struct(field.type):
-        present = pc.indices_nonzero(column.is_valid())
-        for inner, values in zip(inner_fields(field.type), column.take(present).flatten(), strict=True):
-            row = _first_null(values, inner)
-            if row is not None:
-                rows.append(present[row].as_py())
-    elif pt.is_list(field.type) or pt.is_map(field.type):
-        values = column.items if pt.is_map(field.type) else column.values
-        position = _first_null(values, inner_fields(field.type)[0])
-        if position is not None:
-            ends = column.offsets[1:]
-            rows.append(_first(pc.greater(ends, position)))
-    return min(rows, default=None)
-
-
-def _first(mask: pa.Array) -> int:
-    return int(pc.index(mask, True).as_py())

@@ -1,12 +1,12 @@
-"""Parses an answer of a JSON API: its records, its next cursor, and the identity of a record.
+"""Parses an answer of a JSON API: its records, its next cursor or link, and the identity of a record.
 
-Records stay the bytes that the server sent. :mod:`flip27_source.readers.http_api.records` converts them by
-the rules of Spark.
+Records stay the bytes that the server sent. ``reader`` converts them by the rules of Spark.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, TypeAlias
+from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
@@ -41,6 +42,11 @@ _TIME = msgspec.json.Decoder(float_hook=Decimal)
 """A float has 16 digits, too few for numbers of nanoseconds."""
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
+# The Link header (RFC 8288). Possessive, so that the time is linear in the length of a hostile header.
+_PARAM = r'[ \t]*+;[ \t]*+([^\s=;,]*+)[ \t]*+(?:=[ \t]*+(?:"((?:[^"\\]|\\.)*+)(?:"|$)[^;,]*+|([^;,]*+)))?+'
+_PARAMS = re.compile(_PARAM)
+_LINK = re.compile(rf"<([^>]*+)>((?:{_PARAM})*+)\s*+(?:,|$)")
+_BETWEEN = re.compile(r"[\s,]*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,31 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
         f"{response.place}: the value at {'.'.join(path)} is not a cursor: {quotation(raw or b'')}",
         remedy="name the member with the next cursor or link, which must be a string or an integer",
     )
+
+
+def next_link(response: Response) -> str | None:
+    """The target of the first link to the next page in the Link header (RFC 8288); None if there is none.
+
+    The parser of the package requests knows one spelling of ``rel``, and is misled by ``;`` and ``,`` in
+    titles.
+    """
+    header, url, at = response.links, urldefrag(response.url).url, 0
+    while (at := _BETWEEN.match(header, at).end()) < len(header):  # type: ignore[union-attr]
+        link = _LINK.match(header, at)
+        if link is None:
+            raise SplitReadError(
+                f"{response.place}: the Link header cannot be read: {header[at : at + 200]!r}",
+                remedy="the header must be as in RFC 8288; set linkPath if the answer has the link too",
+            )
+        params: dict[str, str] = {}
+        for name, quoted, token in _PARAMS.findall(link[2]):
+            params.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) or token)
+        # With another anchor it is the next page of another resource.
+        context = urldefrag(urljoin(url, params.get("anchor", ""))).url
+        if "next" in params.get("rel", "").lower().split() and context == url:
+            return link[1]
+        at = link.end()
+    return None
 
 
 class Identity:

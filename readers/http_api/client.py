@@ -25,7 +25,6 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
-from flip27_source.readers.http_api.link_header import next_link
 
 T = TypeVar("T")
 
@@ -72,21 +71,6 @@ class Response:
     body: bytes
     links: str
     framed: bool
-
-    @property
-    def next_link(self) -> str | None:
-        """The target of ``rel="next"`` in the Link header.
-
-        Raises:
-            SplitReadError: the header cannot be read.
-        """
-        try:
-            return next_link(self.links, self.url)
-        except ValueError as error:
-            raise SplitReadError(
-                f"{self.place}: {error}",
-                remedy="the header must be as in RFC 8288; set linkPath if the answer has the link too",
-            ) from None
 
 
 @dataclass(frozen=True, slots=True)

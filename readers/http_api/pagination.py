@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
@@ -21,6 +22,7 @@ from flip27_source.readers.http_api.answers import (
     Position,
     changed_records,
     cursor_of,
+    next_link,
     records_of,
     repeated,
 )
@@ -183,7 +185,7 @@ class ChainWalk(Walk):
         if self._kind == "none":
             return None
         if self._next_path is None:
-            position: Position | None = response.next_link
+            position: Position | None = next_link(response)
         else:
             position = cursor_of(response, self._next_path)
         if position is None:
@@ -192,3 +194,81 @@ class ChainWalk(Walk):
             self._client.refuse_secret(str(position), response.place)
             return position
         return self._client.followed(str(position), response, split.split_id)
+
+
+class PageWalk(Walk):
+    """A walk over numbered pages; a page without records (or status 404) is after the last page.
+
+    The meaning of a number depends on the page size, which may change.
+    """
+
+    def __init__(self, options: Options, client: HttpClient) -> None:
+        super().__init__(options, client)
+        self._param = options[opts.PAGE_PARAM]
+        self._first_number = options[opts.FIRST_PAGE]
+        self._size = options[opts.PAGE_SIZE]
+
+    def steps(self, split: HttpSplit) -> Iterator[Step]:
+        """A position is the number of the last page read, and how many of its records were read.
+
+        It moves to the next page only with records of that page, and only if the previous page is known
+        to be full. Otherwise rows that are added to the previous page in the meantime would be lost.
+        """
+        number = self._first_number if split.at is None else int(split.at)
+        size = self._size
+        page, first = self._fetched(split, number), 0
+        if split.taken:
+            number, page, first = self._found_again(split, number, page)
+        known: set[str] = set()
+        while page.records:
+            if first < len(page.records):
+                split = self._moved(split, number, len(page.records), page, first)
+                yield Step(page.records[first:], split, page.place, first)
+            known.add(self._identity.page_digest(page))
+            following = self._fetched(split, number + 1, known)
+            if not following.records:
+                return
+            if self._checks or not len(page.records) == len(following.records) == size:
+                # If the page has grown, the page size has changed or a record was removed from a page that
+                # was read, the next page starts elsewhere.
+                last_page, page, first = self._found_again(split, number, self._fetched(split, number))
+                size = len(page.records)
+                if last_page != number or first < size:
+                    number = last_page
+                    continue
+            number, page, first = number + 1, following, 0
+
+    def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
+        """The page with the last record read, and the index to continue at; ``number`` is the best guess."""
+        first = self._place_after(page, split, split.taken)
+        if first is not None:
+            return number, page, first
+        start = self._fetched(split, self._first_number)
+        size = len(start.records)
+        if size:
+            pages, rest = divmod(split.count - 1, size) if split.count > size else (0, split.count - 1)
+            number = self._first_number + pages
+            page = self._fetched(split, number) if pages else start
+            first = self._place_after(page, split, rest + 1)
+        if first is None:
+            raise changed_records(page.place, "the last record that was read is not at its previous position")
+        return number, page, first
+
+    def _fetched(self, split: HttpSplit, number: int, known: Collection[str] = ()) -> Page:
+        """A page; a page whose content is ``known`` is not the requested page."""
+
+        def accept(response: Response) -> Page:
+            if response.status == HTTPStatus.NOT_FOUND:
+                return Page([], None, response.place)
+            page = Page(self._records_of(response), None, response.place)
+            if known and self._is_known(page, known):
+                raise repeated(response.place, "the page has the records of an earlier page")
+            return page
+
+        url = with_params(split.split_id, {**self._size_params, self._param: number})
+        return self._client.get(
+            url,
+            accept,
+            home=split.split_id,
+            also=lambda status: status == HTTPStatus.NOT_FOUND and number > self._first_number,
+        )

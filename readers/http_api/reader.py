@@ -1,8 +1,8 @@
 """The http reader: pages of a JSON API, read on executors, each record in exactly one batch.
 
 What lives here: the reader, the choice of the walk, and how a repeated batch gets the same rows.
-:mod:`flip27_source.readers.http_api.client` makes the requests. What must not live here: the meaning of
-positions, which belongs to the walks.
+:mod:`flip27_source.readers.http_api.client` makes the requests, and records become rows as the lines of the
+json reader do. What must not live here: the meaning of positions, which belongs to the walks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from flip27_source.errors import SplitReadError
 from flip27_source.events import Progress
 from flip27_source.options import Option
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.readers.files.line_blocks import LineBlock
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.http_api.client import HttpClient
 from flip27_source.readers.http_api.options import AT_END, HTTP_OPTIONS, PAGINATION, check_http_options
-from flip27_source.readers.http_api.page_numbers import PageWalk
-from flip27_source.readers.http_api.pagination import ChainWalk, Step, Walk
-from flip27_source.readers.http_api.records import RecordConverter
+from flip27_source.readers.http_api.pagination import ChainWalk, PageWalk, Step, Walk
 from flip27_source.readers.http_api.since import SinceWalk
+from flip27_source.readers.json_lines.rows import JsonRows
 from flip27_source.source_options import PATH, TIME_ZONE
+
+_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+"""Line ends occur only between the tokens of a JSON text, because strings must escape them."""
 
 
 class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
@@ -59,7 +62,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         )
         walks: dict[str, type[Walk]] = {"page": PageWalk, "since": SinceWalk}
         self._walk = walks.get(options[PAGINATION], ChainWalk)(options, self._client)
-        self._converter = RecordConverter(context)
+        self._rows = JsonRows(context, ())
 
     def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         """The records from the position of ``split`` on, with a Progress after each page."""
@@ -111,8 +114,11 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         yield Progress(step.after)
 
     def _batch(self, step: Step) -> pa.RecordBatch:
+        lines = b"".join([record.translate(_LINE_ENDS) + b"\n" for record in step.records])
         try:
-            return self._converter.batch(step.records, step.place, step.first)
+            return self._rows.batch(
+                LineBlock(lines, ()), lambda number: f"{step.place}: record {step.first + number} of the page"
+            )
         except SplitReadError as error:
             assert self._client is not None
             raise SplitReadError(self._client.masked(error.what), remedy=error.remedy) from None

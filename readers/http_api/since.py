@@ -14,7 +14,15 @@ from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.http_api.answers import Identity, Page, Time, as_time, changed_records, time_of
+from flip27_source.readers.http_api.answers import (
+    Identity,
+    Page,
+    Time,
+    as_time,
+    changed_records,
+    next_link,
+    time_of,
+)
 from flip27_source.readers.http_api.client import Doubtful, HttpClient, Response
 from flip27_source.readers.http_api.options import PAGE_SIZE, SINCE_FIELD, SINCE_PARAM, START_SINCE
 from flip27_source.readers.http_api.pagination import Step, Walk
@@ -116,7 +124,7 @@ class SinceWalk(Walk):
         def accept(response: Response) -> tuple[Page, list[_Dated]]:
             page = Page(self._records_of(response), None, response.place)
             new = self._new(page, split)
-            if not new and (len(page.records) >= self._size or response.next_link is not None):
+            if not new and (len(page.records) >= self._size or next_link(response) is not None):
                 raise Doubtful(
                     f"{page.place}: the page is full but has no new record, so the following records cannot "
                     "be reached",

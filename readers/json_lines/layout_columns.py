@@ -9,7 +9,6 @@ block that it cannot prove. The results equal those of :mod:`pyarrow.json` for t
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +23,7 @@ from flip27_source.readers.json_lines.scalars import (
     scalars_of,
     strings_of,
 )
-from flip27_source.readers.scalars.text_bytes import Bounds, Bytes
-
-_Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+from flip27_source.readers.scalars.text_bytes import Bools, Bounds, Bytes, Positions, escaping
 
 _SAMPLES = 7
 _SCAN_BYTES = 1 << 20
@@ -111,7 +108,7 @@ class _Values:
             pa.string(), self.rows * self._width, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
         )
         self._first_pieces = np.arange(0, self.rows * self._width, self._width, dtype=np.int32)
-        self._nulls: dict[int, _Mask] = {}
+        self._nulls: dict[int, Bools] = {}
         self._check_literals()
 
     def _check_literals(self) -> None:
@@ -168,15 +165,12 @@ def _name_ends(data: bytes, has_escapes: bool) -> Bounds:
     return np.setdiff1d(ends, _escaped(every), assume_unique=True) if has_escapes else ends
 
 
-def _escaped(every: Bytes) -> Bounds:
+def _escaped(every: Bytes) -> Positions:
     """The positions after unescaped backslashes."""
     slashes = np.flatnonzero(every == _BACKSLASH).astype(np.int32)
     if len(slashes) > max(_FEW_ESCAPES, len(every) // _LEAST_BYTES_PER_ESCAPE):
         raise NotProvedError("so many escapes that a parser is faster")
-    starts_run = np.diff(slashes, prepend=np.int32(-2)) != 1
-    run_starts = np.maximum.accumulate(np.where(starts_run, slashes, 0))
-    escaping: Bounds = slashes[(slashes - run_starts) % 2 == 0]
-    return escaping + np.int32(1)
+    return escaping(slashes) + np.int32(1)
 
 
 def _bounds(name_ends: Bounds, layout: Layout, size: int) -> Bounds:

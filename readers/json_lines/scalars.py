@@ -7,7 +7,7 @@ string. So the texts are validated first. What must not live here: finding the t
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS
-from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
+from flip27_source.readers.scalars.text_bytes import Bytes, Positions, TextBytes, bytes_of
 from flip27_source.schemas.new_columns import MOST_DIGITS
-
-_Positions: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _DECODER = json.JSONDecoder()
 _MINUS, _POINT, _ZERO, _LARGE_E, _SMALL_E, _SMALL_N = b"-.0Een"
@@ -121,7 +119,7 @@ def _check_numbers(texts: TextBytes, leading: Bytes, kind: pa.DataType) -> None:
     a segmentation fault.
     """
     content, ends = texts.content, texts.bounds[1:]
-    first: _Positions = texts.bounds[:-1]
+    first: Positions = texts.bounds[:-1]
     # Arrow's decimals overflow silently.
     longest = MOST_DIGITS - kind.scale if pt.is_decimal(kind) else MAX_NUMBER_DIGITS
     if (ends - first).max() > longest:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client import Message
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.scalars.text_bytes import array_of, bounds_of
 
 VALUE = "value"
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -80,7 +81,7 @@ def _topics(runs: Sequence[Run]) -> pa.Array:
     counts = [len(run.messages) for run in runs]
     lengths = np.repeat(np.fromiter(map(len, names), np.int64, len(names)), counts)
     data = b"".join(name * count for name, count in zip(names, counts, strict=True))
-    return _of_lengths(pa.string(), lengths, data)
+    return array_of(pa.string(), data, bounds_of(lengths))
 
 
 def _partitions(runs: Sequence[Run]) -> pa.Array:
@@ -107,17 +108,7 @@ def _bytes(values: list[bytes | None]) -> pa.Array:
         lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
         is_given = np.fromiter((value is not None for value in values), np.bool_, len(values))
         validity = pa.py_buffer(np.packbits(is_given, bitorder="little"))
-    return _of_lengths(pa.binary(), lengths, data, validity)
-
-
-def _of_lengths(
-    kind: pa.DataType, lengths: np.ndarray, data: bytes, validity: pa.Buffer | None = None
-) -> pa.Array:
-    """An array of values with these lengths, which follow each other in ``data``."""
-    ends = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
-    buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind, len(lengths), buffers)
+    return array_of(pa.binary(), data, bounds_of(lengths), validity)
 
 
 # Map the method of the class over the messages: a loop in Python would cost as much again as the calls.

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.readers.postgres.parsers import Bools, UnfitError, array_of, bounds_of
+from flip27_source.readers.postgres.parsers import UnfitError
 from flip27_source.readers.scalars.ordinary_texts import in_row_order
-from flip27_source.readers.scalars.text_bytes import TextBytes, bytes_of
-
-_Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
+from flip27_source.readers.scalars.text_bytes import (
+    Bools,
+    Positions,
+    TextBytes,
+    array_of,
+    bounds_of,
+    bytes_of,
+    escaping,
+)
 
 _OPEN, _CLOSE, _QUOTE, _BACKSLASH = b'{}"\\'
 _BOUNDS = re.compile(rb"(?:\[-?[0-9]+:-?[0-9]+\])+=")
@@ -80,9 +86,9 @@ class _Marks:
     """
 
     texts: TextBytes
-    escapes: _Positions
-    quotes: _Positions
-    structure: _Positions
+    escapes: Positions
+    quotes: Positions
+    structure: Positions
 
     def are_plain(self) -> Bools:
         """True for texts whose structure is that of an array with one dimension and no bounds."""
@@ -102,7 +108,7 @@ def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
     """The marks of texts. After a text with an unpaired quote, later texts look quoted, so none is plain."""
     content = texts.content
     is_structure = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
-    escapes = _escaping(np.flatnonzero(content == _BACKSLASH))
+    escapes = escaping(np.flatnonzero(content == _BACKSLASH))
     quotes = np.flatnonzero(content == _QUOTE)
     if len(escapes):
         is_escaped = np.zeros(len(content) + 1, np.bool_)
@@ -116,18 +122,6 @@ def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
         steps[quotes[1::2]] = -1
         is_structure &= ~np.cumsum(steps, dtype=np.int8).view(np.bool_)
     return _Marks(texts, escapes, quotes, np.flatnonzero(is_structure))
-
-
-def _escaping(backslashes: _Positions) -> _Positions:
-    """The backslashes that are not escaped: the first of each run of backslashes, the third, and so on."""
-    if not len(backslashes):
-        return backslashes
-    places = np.arange(len(backslashes))
-    begins_run = np.ones(len(backslashes), np.bool_)
-    begins_run[1:] = np.diff(backslashes) != 1
-    within_run = places - np.maximum.accumulate(np.where(begins_run, places, 0))
-    escaping: _Positions = backslashes[within_run % 2 == 0]
-    return escaping
 
 
 def _plain_lists(marks: _Marks) -> pa.Array | None:

@@ -7,7 +7,7 @@ Each format is a module of its own, and only the one that is chosen is imported:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
+from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
 if TYPE_CHECKING:
     from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
@@ -74,13 +75,20 @@ def batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def positions(changes: DeliveredChanges) -> Columns:
-    """The columns with the positions of changes in the log; rows of a chunk are in no transaction."""
+def change_columns(changes: DeliveredChanges, *, prefix: str = "") -> Columns:
+    """The columns that all formats may have; rows of a chunk are in no transaction.
 
-    def of_transaction(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    Args:
+        prefix: ``_`` for typed rows, whose other columns have the names of the table's columns.
+    """
+
+    def of_transaction(numbers: Int64s) -> pa.Array:
         return pa.nulls(len(changes), pa.int64()) if changes.is_chunk else pa.array(numbers)
 
     return {
+        f"{prefix}op": lambda: op_texts(changes.op),
+        f"{prefix}table": lambda: pa.repeat(pa.scalar(str(changes.relation)), len(changes)),
+        f"{prefix}unchanged": lambda: _unchanged_names(changes),
         names.LSN: lambda: pa.array(changes.lsn),
         names.SEQ: lambda: pa.array(changes.seq),
         names.XID: lambda: of_transaction(changes.xid),
@@ -88,12 +96,7 @@ def positions(changes: DeliveredChanges) -> Columns:
     }
 
 
-def table_names(changes: DeliveredChanges) -> pa.Array:
-    """The name of the table, in each row."""
-    return pa.repeat(pa.scalar(str(changes.relation)), len(changes))
-
-
-def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
+def op_texts(op: Bytes) -> pa.Array:
     """The letter of each change's operation."""
     codes = np.zeros(256, dtype=np.int8)
     for place, number in enumerate(_OPS):
@@ -103,7 +106,7 @@ def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
     ).dictionary_decode()
 
 
-def unchanged_names(changes: DeliveredChanges) -> pa.Array:
+def _unchanged_names(changes: DeliveredChanges) -> pa.Array:
     """For each change, the names of the columns whose values it does not have; null if it has all values."""
     kind = pa.list_(pa.string())
     masks = {

@@ -15,9 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from flip27_source._version import __version__
@@ -25,18 +23,12 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.options import Options
-from flip27_source.readers.postgres.change_rows import (
-    Columns,
-    batch_of,
-    check_columns,
-    op_texts,
-    positions,
-    table_names,
-)
+from flip27_source.readers.postgres.change_rows import batch_of, change_columns, check_columns, op_texts
 from flip27_source.readers.postgres.debezium_values import debezium_encoder, placeholder
 from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
-from flip27_source.readers.postgres.json_objects import JsonObjects
-from flip27_source.readers.postgres.json_texts import JsonTexts, joined, quoted
+from flip27_source.readers.postgres.envelope_rows import JsonObjects
+from flip27_source.readers.postgres.json_values import JsonTexts, joined, quoted
+from flip27_source.readers.scalars.text_bytes import Int64s
 
 _MOST_BITS = 0xFFFFFFFF
 
@@ -86,11 +78,10 @@ class DebeziumRows:
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        columns: Columns = {
+        columns = {
             "key": lambda: self._objects.key(changes, types, key),
             "value": lambda: self._values(changes, types),
-            "table": lambda: table_names(changes),
-            **positions(changes),
+            **change_columns(changes),
         }
         return batch_of(self._schema, columns)
 
@@ -140,5 +131,5 @@ class DebeziumRows:
         )
 
 
-def _texts(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+def _texts(numbers: Int64s) -> pa.Array:
     return pa.array(numbers).cast(pa.string())

@@ -17,9 +17,9 @@ from flip27_source.enumerators.postgres.chunk_transactions import widened
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, TableRules
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import chain
+from typing import Any, TypeVar
 
 from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.server import OBJECT_IN_USE
@@ -13,6 +17,40 @@ from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.copied_rows import CopiedBlock, copied_rows
+
+T = TypeVar("T")
+
+THREAD = "flip27-produced-ahead"
+
+_END: Any = object()
+
+
+def produced_ahead(
+    items: Generator[T, None, None], *, interrupt: Callable[[], None], most: int = 2
+) -> Iterator[T]:
+    """Yield the same items in the same order, and raise the same error at the end.
+
+    A thread makes items while the items before them are used: Spark's JVM takes a batch while its Python
+    worker waits, and vice versa, and while one long log is read, there is no other task that could use the
+    processor in these pauses. The thread has ended when the iteration ends, even if it ends early.
+
+    Args:
+        interrupt: called if the iteration is left early; makes the generator fail soon if it is still
+            working on an item.
+        most: the maximum number of items that are made and not yet taken.
+    """
+    with closing(items), ThreadPoolExecutor(1, thread_name_prefix=THREAD) as thread:
+        ahead = deque(thread.submit(next, items, _END) for _ in range(most))
+        try:
+            while (item := ahead.popleft().result()) is not _END:
+                ahead.append(thread.submit(next, items, _END))
+                yield item
+        except (GeneratorExit, KeyboardInterrupt):
+            for future in ahead:
+                future.cancel()
+            interrupt()
+            raise
+
 
 _log = logging.getLogger(__name__)
 

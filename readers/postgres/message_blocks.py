@@ -6,17 +6,13 @@ What must not live here: the meaning of a message, except its kind and its minim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from flip27_source.errors import SplitReadError
-
-Int64s: TypeAlias = "NDArray[np.int64]"
-Bytes: TypeAlias = "NDArray[np.uint8]"
-Bools: TypeAlias = "NDArray[np.bool_]"
+from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
 REPORT = "read the log again; if the error remains, report it with the version of the server"
 
@@ -85,7 +81,7 @@ class MessageBlock:
             remedy=remedy,
         )
 
-    def _everywhere(self, dtype: str) -> NDArray[Any]:
+    def _everywhere(self, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
         """A view of the data as numbers, one starting at each byte."""
         size = np.dtype(dtype).itemsize
         return np.ndarray((self.data.size - size + 1,), dtype, self.data, 0, (1,))

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_source.readers.scalars.ordinary_texts import Spelling, read_texts
-from flip27_source.readers.scalars.text_bytes import Bounds, Bytes
+from flip27_source.readers.scalars.text_bytes import Bools
 
-Bools: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Parse: TypeAlias = Callable[[pa.Array], pa.Array]
 """Converts texts without nulls to values without nulls. Raises UnfitError."""
 
@@ -32,19 +31,6 @@ class UnfitError(Exception):
         self.text = text
         self.reason = reason
         self.remedy = remedy
-
-
-def array_of(kind: pa.DataType, content: Bytes, bounds: Bounds) -> pa.Array:
-    """The array of ``kind``, string or binary, with these bytes."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds, np.int32)), pa.py_buffer(content)]
-    return pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
-
-
-def bounds_of(lengths: Any) -> Bounds:
-    """The bounds of values with these lengths, one after the other: the first is 0."""
-    bounds = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=bounds[1:])
-    return bounds
 
 
 def refuse(texts: pa.Array, bad: Bools, reason: str, *, remedy: str | None = None) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s, MessageBlock
+from flip27_source.readers.postgres.message_blocks import MessageBlock
 from flip27_source.readers.postgres.relations import KnownRelations, Relation
 from flip27_source.readers.postgres.rows_by_table import RowsByTable, by_table
 from flip27_source.readers.postgres.transactions import OpenTransaction, PlacedChanges, placed_changes
 from flip27_source.readers.postgres.tuples import Tuples, no_tuples, read_tuples
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 _INSERT, _UPDATE, _DELETE, _KEY, _OLD, _NEW = (ord(kind) for kind in "IUDKON")
 _MARKER_AT = 5

@@ -28,7 +28,6 @@ from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.column_changes import ColumnChanges
-from flip27_source.readers.produced_ahead import produced_ahead
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -128,7 +127,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         )
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
-        from flip27_source.readers.postgres.log import log_blocks
+        from flip27_source.readers.postgres.log import log_blocks, produced_ahead
         from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
         from flip27_source.readers.postgres.window_delivery import WindowDelivery
 

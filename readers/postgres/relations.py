@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from flip27_source.readers.postgres.message_blocks import Int64s, MessageBlock
+from flip27_source.readers.postgres.message_blocks import MessageBlock
+from flip27_source.readers.scalars.text_bytes import Int64s
 
 _KEY_FLAG = 1
 _IDENTITIES = "dnfi"

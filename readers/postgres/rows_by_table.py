@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flip27_source.readers.postgres.message_blocks import Int64s
 from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.scalars.text_bytes import Int64s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from flip27_source.enumerators.postgres.split import lsn_text
-from flip27_source.readers.postgres.message_blocks import Bools, Int64s, MessageBlock
+from flip27_source.readers.postgres.message_blocks import MessageBlock
+from flip27_source.readers.scalars.text_bytes import Bools, Int64s
 
 _BEGIN, _COMMIT, _TRUNCATE = (ord(kind) for kind in "BCT")
 _IS_CHANGE = np.zeros(256, np.bool_)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.message_blocks import REPORT, Bools, Bytes, Int64s, MessageBlock
+from flip27_source.readers.postgres.message_blocks import REPORT, MessageBlock
 from flip27_source.readers.postgres.rows_by_table import Group, RowsByTable
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 _NULL, _UNCHANGED, _TEXT, _BINARY = (ord(kind) for kind in "nutb")
 

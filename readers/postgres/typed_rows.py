@@ -10,22 +10,9 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.readers.postgres.change_rows import (
-    Columns,
-    op_texts,
-    positions,
-    table_names,
-    unchanged_names,
-)
+from flip27_source.readers.postgres.change_rows import change_columns
 from flip27_source.readers.postgres.delivered_changes import DELETE, DeliveredChanges
 from flip27_source.readers.postgres.values import ValueConverter
-
-_CHANGE_COLUMNS = frozenset(
-    (
-        names.OP, names.BEFORE, names.UNCHANGED, names.LSN, names.SEQ, names.XID, names.COMMITTED_AT,
-        names.TABLE,
-    )
-)  # fmt: skip
 
 
 class TypedRows:
@@ -38,7 +25,7 @@ class TypedRows:
     @property
     def columns_read(self) -> list[str]:
         """The names of the table's columns that the schema has."""
-        return [name for name in self._schema.names if name not in _CHANGE_COLUMNS]
+        return [name for name in self._schema.names if name not in names.CHANGE_COLUMNS]
 
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
@@ -73,13 +60,7 @@ class TypedRows:
             ]
             return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~changes.has_before))
 
-        columns: Columns = {
-            names.OP: lambda: op_texts(changes.op),
-            names.BEFORE: before,
-            names.UNCHANGED: lambda: unchanged_names(changes),
-            names.TABLE: lambda: table_names(changes),
-            **positions(changes),
-        }
+        columns = {names.BEFORE: before, **change_columns(changes, prefix="_")}
         arrays = [
             columns[field.name]().cast(field.type) if field.name in columns else value(field)
             for field in self._schema

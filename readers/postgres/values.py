@@ -19,15 +19,8 @@ from flip27_source.errors import SchemaError, SplitReadError, quotation
 from flip27_source.readers.postgres.array_texts import element_lists
 from flip27_source.readers.postgres.date_times import date_time_parser
 from flip27_source.readers.postgres.number_texts import NUMBERS, number_parser
-from flip27_source.readers.postgres.parsers import (
-    Parse,
-    UnfitError,
-    array_of,
-    bounds_of,
-    parse_present,
-    refuse,
-)
-from flip27_source.readers.scalars.text_bytes import Bounds, bytes_of
+from flip27_source.readers.postgres.parsers import Parse, UnfitError, parse_present, refuse
+from flip27_source.readers.scalars.text_bytes import Bounds, array_of, bounds_of, bytes_of
 from flip27_source.schemas.ddl import type_name
 
 _SHOWN_CHARS = 60

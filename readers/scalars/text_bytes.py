@@ -1,4 +1,4 @@
-"""The bytes of a column of texts as NumPy arrays, for proofs about all texts at once."""
+"""The bytes of a column of texts as NumPy arrays, for proofs about all texts at once, and the way back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pyarrow as pa
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Bounds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
+Int64s: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Bools: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Positions: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,24 @@ def bytes_of(texts: pa.Array) -> TextBytes:
     bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
     return TextBytes(content, bounds - bounds[0] if bounds[0] else bounds)
+
+
+def array_of(kind: pa.DataType, content: Any, bounds: Bounds, validity: pa.Buffer | None = None) -> pa.Array:
+    """The array of ``kind``, string or binary, with these bytes."""
+    buffers = [validity, pa.py_buffer(np.ascontiguousarray(bounds, np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+
+
+def bounds_of(lengths: Any) -> Bounds:
+    """The bounds of values with these lengths, one after the other: the first is 0."""
+    bounds = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+def escaping(backslashes: Positions) -> Positions:
+    """The backslashes that are not escaped: the first of each run of backslashes, the third, and so on."""
+    begins_run = np.diff(backslashes, prepend=backslashes.dtype.type(-2)) != 1
+    starts = np.maximum.accumulate(np.where(begins_run, backslashes, 0))
+    unescaped: Positions = backslashes[(backslashes - starts) % 2 == 0]
+    return unescaped

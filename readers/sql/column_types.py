@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
-from flip27_source.enumerators.sql.queries import qualified
 from flip27_source.readers.datetimes.calendars import DAY_US, localised
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
@@ -65,7 +64,7 @@ def affinity(declared: str) -> pa.DataType | None:
 
 def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
     """The SQL expression that selects a column: as text if text is wanted or Arrow has no type for it."""
-    column = qualified(dialect.quoted(field.name))
+    column = dialect.column(field.name)
     natural = spark_type(field)
     named = (field.metadata or {}).get(b"POSTGRESQL:type")
     if named == b"oid":

@@ -1,27 +1,125 @@
-"""The sql reader: the rows of a range of cursors, read on executors.
+"""The sql reader: the rows of a range of cursors, read on executors, and the columns of the table or query.
 
-What lives here: the reader. The driver has decided where each range ends, and nothing newer is read.
+The driver has decided where each range ends, and nothing newer is read.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.failures import DatabaseFailure
-from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
+from flip27_source.enumerators.sql.adbc import AdbcDatabase
+from flip27_source.enumerators.sql.database import DatabaseFailure
+from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_options
 from flip27_source.enumerators.sql.split import SqlSplit
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
-from flip27_source.enumerators.sql.table import CursorTable, connected
+from flip27_source.enumerators.sql.table import CursorTable, connected, fields_of, relation_of
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import SplitReader
-from flip27_source.readers.sql.column_types import array_of, converted, selected
-from flip27_source.readers.sql.schema import schema_of
+from flip27_source.readers.sql.column_types import (
+    UTC_TIMESTAMP,
+    affinity,
+    array_of,
+    converted,
+    selected,
+    spark_type,
+)
 from flip27_source.schemas.inference import FindsSchema
+
+_SAMPLE_ROWS = 1000
+_OF_PYTHON: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    dt.date: pa.date32(),
+    dt.datetime: pa.timestamp("us"),
+}
+
+
+def schema_of(database: AdbcDatabase | SqlAlchemyDatabase, options: Options) -> pa.Schema:
+    """The columns, with types of Spark."""
+    relation = relation_of(options)
+    if isinstance(database, SqlAlchemyDatabase):
+        return _of_rows(database, relation, options[TABLE])
+    if database.dialect.name == "sqlite":
+        return _of_sqlite(database, relation, options[TABLE])
+    fields = fields_of(relation, database)
+    return pa.schema([pa.field(field.name, spark_type(field)) for field in fields])
+
+
+def _of_sqlite(database: AdbcDatabase, relation: str, table: str | None) -> pa.Schema:
+    """The columns with their declared types, if these imply one, otherwise with the types of the first rows.
+
+    SQLite accepts values of any type in any column.
+    """
+    declared = {}
+    if table is not None:
+        plain = re.sub(r'^["`\[]|["`\]]$', "", table.rpartition(".")[2]).replace("'", "''")
+        _, rows = database.rows(f"SELECT name, type FROM pragma_table_info('{plain}')")
+        declared = {name: affinity(kind) for name, kind in rows}
+    batches = database.batches(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}", first_rows=_SAMPLE_ROWS)
+    sample = next(batches, None)
+    fields = fields_of(relation, database) if sample is None else sample.schema
+    return pa.schema([(field.name, declared.get(field.name) or spark_type(field)) for field in fields])
+
+
+def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> pa.Schema:
+    declared = {} if table is None else _reflected(database, table)
+    names, rows = database.named_rows(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}")
+    columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return pa.schema(
+        [
+            (name, declared.get(name) or _of_values(values))
+            for name, values in zip(names, columns, strict=True)
+        ]
+    )
+
+
+def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
+    """The types of those columns of a table whose declared type has a counterpart in Spark."""
+    schema, _, name = table.rpartition(".")
+    kinds = {}
+    for column in database.columns(re.sub(r'["`\[\]]', "", name), re.sub(r'["`\[\]]', "", schema) or None):
+        kind = _of_declared(column["type"])
+        if kind is not None:
+            kinds[column["name"]] = kind
+    return kinds
+
+
+def _of_declared(kind: Any) -> pa.DataType | None:
+    try:
+        of_python = kind.python_type
+    except NotImplementedError:
+        return None
+    if of_python is decimal.Decimal:
+        precision, scale = kind.precision, kind.scale
+        if precision is None or not 0 <= (scale or 0) <= precision <= 38:
+            return pa.string()
+        return pa.decimal128(precision, scale or 0)
+    if of_python is dt.datetime and getattr(kind, "timezone", False):
+        return UTC_TIMESTAMP
+    # The values of an array show its type; everything else is text.
+    return None if of_python is list else _OF_PYTHON.get(of_python, pa.string())
+
+
+def _of_values(values: tuple[Any, ...]) -> pa.DataType:
+    """The type of some values. JSON objects and decimals are text: other decimals may have more digits."""
+    try:
+        kind = pa.array(values).type
+    except pa.ArrowException:
+        return pa.string()
+    if pa.types.is_decimal(kind) or "struct" in str(kind):
+        return pa.string()
+    return spark_type(pa.field("value", kind))
 
 
 class SqlReader(FindsSchema, SplitReader[SqlSplit]):
@@ -90,7 +188,7 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             selected(source, field.type, database.dialect)
             for source, field in zip(sources, schema, strict=True)
         ]
-        sql = table.queries.rows(split.after, split.upto, select)
+        sql = table.query(split.after, split.upto, select)
         if isinstance(database, SqlAlchemyDatabase):
             blocks = (list(zip(*block, strict=True)) for block in database.blocks(sql))
         else:
@@ -101,17 +199,14 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
 
     def _source(self, table: CursorTable, name: str) -> pa.Field:
         """The table's column for a column of the DataFrame."""
-        fields = table.fields
-        if name in fields.names:
-            return fields.field(fields.names.index(name))
-        same = [number for number, other in enumerate(fields.names) if other.lower() == name.lower()]
-        if len(same) != 1:
+        field = table.field(name)
+        if field is None:
             raise SplitReadError(
-                f"{table.name} has no column {name!r}; it has {', '.join(fields.names)}",
+                f"{table.name} has no column {name!r}; it has {', '.join(table.fields.names)}",
                 remedy="if the column was dropped or renamed, give a schema without it with .schema(...), or "
                 "select it with option query",
             )
-        return fields.field(same[0])
+        return field
 
     def _array(self, table: CursorTable, field: pa.Field, values: pa.Array | Sequence[Any]) -> pa.Array:
         try:

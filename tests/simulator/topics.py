@@ -17,8 +17,7 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.poller import Clock
-from flip27_source.enumerators.kafka.positions import TopicPartition
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, TopicPartition
 from flip27_source.reader import SplitReader
 
 TRANSACTION_RECORDS = 5

@@ -7,11 +7,18 @@ a document names few runs. Everything here runs on the discovery thread.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Collection, Iterable
 
-from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
+import pyarrow as pa
+
 from flip27_source.segment import Segment
 from flip27_source.values.merged_blocks import merged_blocks
+
+HASH_BYTES = 16
+_PREFIX_BITS = 18
+_SPARE_BITS = 32 - _PREFIX_BITS
+_MOST_RECENT = 1 << 18
 
 FEW = 1 << 21
 """Up to this number of hashes is kept in a Python set, which is fastest; more are sorted, to save memory."""
@@ -23,6 +30,51 @@ MERGE_WIDTH = 16
 def path_hash(path: str) -> bytes:
     """128 bits of BLAKE2b; for a million files, the probability of a collision is 1 in 10^26."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
+
+
+class SortedHashes:
+    """A set of many hashes in little more than their own size; a Python set takes seven times as much.
+
+    They are sorted, and searched among the hashes with the same prefix. New hashes wait in a Python set
+    until there are many of them.
+    """
+
+    def __init__(self, hashes: bytes) -> None:
+        """``hashes``: the concatenated hashes, in any order."""
+        self._recent: set[bytes] = set()
+        self._sorted, self._starts = _arranged(hashes)
+
+    def __contains__(self, hashed: bytes) -> bool:
+        prefix = int.from_bytes(hashed[:4], "big") >> _SPARE_BITS
+        find, end = self._sorted.find, self._starts[prefix + 1]
+        at = find(hashed, self._starts[prefix], end)
+        while at >= 0 and at % HASH_BYTES:  # a match across two hashes
+            at = find(hashed, at + 1, end)
+        return at >= 0 or hashed in self._recent
+
+    def __len__(self) -> int:
+        return len(self._sorted) // HASH_BYTES + len(self._recent)
+
+    def update(self, hashes: Iterable[bytes]) -> None:
+        """Add hashes that are not in the set."""
+        self._recent.update(hashes)
+        if len(self._recent) > _MOST_RECENT:
+            self._sorted, self._starts = _arranged(b"".join((self._sorted, *self._recent)))
+            self._recent = set()
+
+
+def _arranged(hashes: bytes) -> tuple[bytes, array[int]]:
+    """The sorted hashes, and the start of the hashes of each prefix, followed by the end."""
+    import numpy as np  # imported here because the imports are slow, and most sets are small
+    import pyarrow.compute as pc
+
+    kind = pa.binary(HASH_BYTES)
+    unsorted = pa.Array.from_buffers(kind, len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
+    order = pc.array_sort_indices(unsorted)
+    data = unsorted.take(order).buffers()[1].to_pybytes()[: len(hashes)]
+    prefixes = np.frombuffer(data, ">u4")[:: HASH_BYTES // 4] >> _SPARE_BITS
+    starts = np.searchsorted(prefixes, np.arange((1 << _PREFIX_BITS) + 1)) * HASH_BYTES
+    return data, array("Q", starts.astype(np.uint64).tobytes())
 
 
 class SeenFiles:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from flip27_source import edits
-from flip27_source.enumerators.files.migration.exported_files import ReadFiles, read_files
 from flip27_source.enumerators.files.migration.hadoop_uris import HadoopUris
+from flip27_source.enumerators.files.migration.known_files import ReadFiles, read_files
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.errors import OptionError
 from flip27_source.savepoints.committed_state import CommittedState, committed_state

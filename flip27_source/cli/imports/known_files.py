@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.migration.imported_files import (
+from flip27_source.enumerators.files.migration.known_files import (
     CommonPath,
     Comparison,
     common_path,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from flip27_source.readers.files.malformed_records import forbidden_nulls
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
@@ -39,6 +41,26 @@ class ValueDecoder(ABC):
         Args:
             values: an array of type binary. A null value is null in the result, and is not a failure.
         """
+
+
+class NotNullValues(ValueDecoder):
+    """Decodes values with another decoder, and refuses values with a null that the type forbids."""
+
+    def __init__(self, decoder: ValueDecoder) -> None:
+        self.type = decoder.type
+        self._decoder = decoder
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """The values of the other decoder; values with forbidden nulls are failures."""
+        decoded = self._decoder.decode(values)
+        failures, rows = dict(decoded.failures), np.arange(len(values))
+        for name, nulls in forbidden_nulls(decoded.values, pa.field("", self.type), rows, ""):
+            for row in nulls:
+                failures.setdefault(int(row), f"its field {name} is NOT NULL, but has no value")
+        if len(failures) == len(decoded.failures):
+            return decoded
+        has_failed = np.isin(rows, list(failures))
+        return Decoded(values=decoded.values.take(pa.array(rows, mask=has_failed)), failures=failures)
 
 
 def joined(

@@ -18,11 +18,11 @@ from flip27_source.errors import OptionError, SchemaError
 from flip27_source.file_systems.paths import open_file_system, redacted
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.files.malformed_records import has_inner_not_null
 from flip27_source.readers.json_lines.options import json_dialect
 from flip27_source.readers.kafka.decoding.avro_schema import AvroSchema
-from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder
+from flip27_source.readers.kafka.decoding.decoder import Decoded, NotNullValues, ValueDecoder
 from flip27_source.readers.kafka.decoding.json_values import JsonValues
-from flip27_source.readers.kafka.decoding.not_null import NotNullValues, has_inner_not_null
 from flip27_source.readers.kafka.decoding.options import (
     REGISTRY_URL,
     VALUE_FORMAT,

@@ -14,13 +14,13 @@ import pytest
 
 from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.listing.lister import Lister
-from flip27_source.enumerators.files.listing.local_disk import LocalLister
-from flip27_source.enumerators.files.listing.s3 import S3Lister
-from flip27_source.enumerators.files.listing.unchanged_directories import (
+from flip27_source.enumerators.files.listing.local_disk import (
     GRANULARITY_S,
+    LocalLister,
     device_to_trust,
     file_system_of,
 )
+from flip27_source.enumerators.files.listing.s3 import S3Lister
 from tests.s3_server import S3Bucket
 
 from .file_sources import Rounds, rounds_on, write
@@ -153,7 +153,7 @@ def test_directories_that_are_gone_are_forgotten(
 def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.enumerators.files.listing.unchanged_directories.MOST_DIRECTORIES", 3)
+    monkeypatch.setattr("flip27_source.enumerators.files.listing.local_disk.MOST_DIRECTORIES", 3)
     write(tmp_path, *(f"{number}/a" for number in range(5)))
     watched = Watched(tmp_path).settled()
     for number in range(3):

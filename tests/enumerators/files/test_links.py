@@ -13,7 +13,7 @@ import pytest
 
 from flip27_source.enumerators.files.cleaning import CleanFile
 from flip27_source.enumerators.files.listing.choice import open_listers
-from flip27_source.enumerators.files.listing.unchanged_directories import GRANULARITY_S
+from flip27_source.enumerators.files.listing.local_disk import GRANULARITY_S
 from flip27_source.errors import OptionError
 from tests.deadline import until
 from tests.other_file_systems import PASSWORD, USER, sftp_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flip27_source.enumerators.files.migration.hadoop_uris import HadoopUris, OurPaths
-from flip27_source.enumerators.files.migration.imported_files import CommonPath, common_path
+from flip27_source.enumerators.files.migration.known_files import CommonPath, common_path
 
 LOGGED_BY_SPARK = {
     "/in/日本.txt": "file:///in/日本.txt",

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.enumerators.files.seen_files.hashes import MERGE_WIDTH, SeenFiles, path_hash
-from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES
+from flip27_source.enumerators.files.seen_files.hashes import HASH_BYTES, MERGE_WIDTH, SeenFiles, path_hash
 from flip27_source.segment import Segment
 
 

@@ -7,9 +7,8 @@ import random
 
 import pytest
 
-from flip27_source.enumerators.files.seen_files import sorted_hashes
-from flip27_source.enumerators.files.seen_files.hashes import SeenFiles
-from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
+from flip27_source.enumerators.files.seen_files import hashes as seen_hashes
+from flip27_source.enumerators.files.seen_files.hashes import HASH_BYTES, SeenFiles, SortedHashes
 
 
 def hashes(first: int, last: int) -> list[bytes]:
@@ -44,7 +43,7 @@ def test_overlapping_hashes_of_few_byte_values_are_found_at_every_position() -> 
 
 
 def test_new_hashes_are_found_before_and_after_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorted_hashes, "_MOST_RECENT", 10)
+    monkeypatch.setattr(seen_hashes, "_MOST_RECENT", 10)
     held = SortedHashes(b"".join(hashes(0, 100)))
     for first in range(100, 200, 4):
         held.update(hashes(first, first + 4))

@@ -12,8 +12,7 @@ from flip27_source.enumerators.kafka.client import KafkaError
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA_OPTIONS
 from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.positions import TopicPartition
-from flip27_source.enumerators.kafka.split import KafkaSplit, divided
+from flip27_source.enumerators.kafka.split import KafkaSplit, TopicPartition, divided
 from flip27_source.enumerators.kafka.start_positions import starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Options

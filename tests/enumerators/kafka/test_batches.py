@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as Place
 
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
-from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.errors import OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.batch_read import planned_read

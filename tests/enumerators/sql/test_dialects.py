@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.enumerators.sql.adbc import AdbcDatabase, with_password
+from flip27_source.enumerators.sql.database import DatabaseFailure, Secrets
 from flip27_source.enumerators.sql.dialects import ANSI, MYSQL, POSTGRESQL, SQLITE, dialect_of, text_of
-from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.errors import OptionError
 

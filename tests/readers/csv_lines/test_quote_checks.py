@@ -8,14 +8,16 @@ import re
 import pyarrow.compute as pc
 import pytest
 
-from flip27_source.readers.csv_lines import quote_checks
-from flip27_source.readers.csv_lines.arrow_columns import TextColumns, text_columns
+from flip27_source.readers.csv_lines.arrow_columns import (
+    SLICE_BYTES,
+    TextColumns,
+    is_line_count,
+    quotes_pair_up,
+    text_columns,
+)
 from flip27_source.readers.csv_lines.dialect import NONE, Dialect
-from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.csv_lines.quoted_fields import split_line
 from flip27_source.readers.files.line_blocks import as_array
-
-SLICE = quote_checks._SLICE_BYTES
 
 DIALECTS = {
     "default": Dialect(),
@@ -132,7 +134,7 @@ def test_only_regular_quotes_pass_the_quick_check(data: bytes, characters: dict[
     assert quotes_pair_up(data, Dialect(**characters)) == ((data, characters) in REGULAR)
 
 
-@pytest.mark.parametrize("edge", [SLICE, 2 * SLICE, 2 * SLICE + 8])
+@pytest.mark.parametrize("edge", [SLICE_BYTES, 2 * SLICE_BYTES, 2 * SLICE_BYTES + 8])
 def test_a_broken_quote_is_found_wherever_it_is_in_a_large_block(edge: int) -> None:
     line = b'1234,"a, b",cd\n'
     for shift in range(len(line)):
@@ -146,7 +148,7 @@ def test_a_broken_quote_is_found_wherever_it_is_in_a_large_block(edge: int) -> N
                 assert quotes_pair_up(broken, Dialect()) == in_quotes
 
 
-@pytest.mark.parametrize("edge", [SLICE - 1, SLICE, SLICE + 1])
+@pytest.mark.parametrize("edge", [SLICE_BYTES - 1, SLICE_BYTES, SLICE_BYTES + 1])
 def test_empty_lines_are_not_counted(edge: int) -> None:
     data = b"\n\na\n" + b"b" * (edge - 5) + b"\n\n\nc\n"
     assert is_line_count(3, data)

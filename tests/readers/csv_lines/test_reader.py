@@ -173,7 +173,7 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(csv: Compare
         (
             {"mode": "PERMISSIVE"},
             b"1\n\n,\n",
-            "byte 3: the column a is NOT NULL, but the line has no value for it: ','",
+            "byte 3: the column a is NOT NULL, but the record has no value for it: ','",
         ),
         ({"mode": "DROPMALFORMED"}, b"1,x\n2\n,y\n", "byte 6: the column a is NOT NULL"),
         ({"mode": "FAILFAST", "comment": "#"}, b"#one\n\n1,a\n#two\nx,b\n", "byte 15: column a .*'x'"),
@@ -277,7 +277,7 @@ def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(csv: Comp
     ("schema", "said"),
     [
         ("_corrupt_record string", "no column that a CSV file could fill"),
-        ("a int, _corrupt_record int", "the column _corrupt_record for malformed lines has the type"),
+        ("a int, _corrupt_record int", "the column _corrupt_record for malformed records has the type"),
     ],
 )
 def test_a_schema_that_no_file_could_fill_is_refused(schema: str, said: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import OptionError
-from flip27_source.readers.datetimes.spark_texts import (
+from flip27_source.readers.datetimes.formats import (
     date_days,
     java_zone,
     parse_dates,

@@ -85,7 +85,7 @@ BAD = {
     ),
     "invalid UTF-8 where lines must be whole": Bad(
         write=lambda path: path.write_bytes(b'{"id": "1"}\n{"id": "\xe9"}\n'), options={"mode": "FAILFAST"},
-        said=", byte 12: the line is malformed", ignored_by=None,
+        said=", byte 12: the record is malformed", ignored_by=None,
     ),
     "half-written gzip": Bad(
         write=lambda path: (path.write_bytes(gzip.compress(JSON)), cut_off(path)), name="bad.gz",

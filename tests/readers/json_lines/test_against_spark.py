@@ -128,7 +128,7 @@ def test_a_compressed_document_is_read_and_a_malformed_one_fails_by_mode(tmp_pat
     schema = pa.schema([("id", pa.int64())])
     (batch,) = read_batches(JsonLinesReader(), [split_of(tmp_path / "a.json.gz")], schema, options)
     assert batch.column(0).to_pylist() == [2, 3]
-    with pytest.raises(SplitReadError, match=r"/b.json, byte 0: the line is malformed"):
+    with pytest.raises(SplitReadError, match=r"/b.json, byte 0: the record is malformed"):
         read_batches(JsonLinesReader(), [split_of(tmp_path / "b.json")], schema, options)
 
 

@@ -27,8 +27,7 @@ from flip27_source.readers.postgres.delivered_changes import (
 )
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
-from flip27_source.readers.postgres.unchanged_values import PART_BYTES, with_values_read
-from flip27_source.readers.postgres.window_delivery import WindowDelivery
+from flip27_source.readers.postgres.window_delivery import PART_BYTES, WindowDelivery, with_values_read
 from flip27_source.source import Source
 from tests.postgres_server import PostgresServer
 from tests.readers.postgres.changing import changed, in_log, ranges_of

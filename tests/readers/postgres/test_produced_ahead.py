@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from flip27_source.readers.produced_ahead import THREAD, produced_ahead
+from flip27_source.readers.postgres.log import THREAD, produced_ahead
 
 
 def never() -> None:
