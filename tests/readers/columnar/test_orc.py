@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.columnar.orc import OrcReader
 from tests.readers.spark_reading import as_dataframe, assert_same_as_spark, read_batches, read_table, split_of
+from tests.spark.jvm import jvm_of
 
 MANY_DIGITS = Decimal("1234567890123456789012345678.0123456789")
 CONVERTED: list[tuple[pa.Array, str]] = [
@@ -191,7 +192,7 @@ def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
 @pytest.fixture
 def berlin(spark: SparkSession) -> Iterator[SparkSession]:
     """A session whose JVM, which decides the zone in ORC files, is in Berlin."""
-    zones = spark._jvm.java.util.TimeZone
+    zones = jvm_of(spark).java.util.TimeZone
     utc = zones.getDefault()
     zones.setDefault(zones.getTimeZone("Europe/Berlin"))
     yield spark
