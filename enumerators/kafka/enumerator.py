@@ -15,13 +15,12 @@ from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Bud
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
-from flip27_source.enumerators.kafka import positions
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.split import KafkaSplit, divided, range_split
+from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at, offsets_between, range_split
 from flip27_source.enumerators.kafka.start_positions import ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
@@ -42,8 +41,8 @@ class KafkaEnumerator(
     default_reader: ClassVar[str | None] = "kafka"
     clock: ClassVar[Clock] = Clock()
     implied_options = staticmethod(opts.implied_options)
-    fields_at = staticmethod(positions.fields_at)
-    rows_moved = staticmethod(positions.offsets_between)
+    fields_at = staticmethod(fields_at)
+    rows_moved = staticmethod(offsets_between)
     set_apart = staticmethod(range_split)
 
     def __init__(
