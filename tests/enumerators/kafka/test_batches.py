@@ -61,13 +61,13 @@ def test_each_partition_has_its_own_limit(kafka: KafkaBroker) -> None:
 
 def test_a_batch_waits_for_the_minimum_number_of_offsets(kafka: KafkaBroker) -> None:
     topic = filled(kafka, 1)
-    engine = read(kafka, topic, minOffsetsPerTrigger=3)
+    engine = read(kafka, topic, minOffsetsPerTrigger=3, maxOffsetsPerTrigger=3)
     assert len(engine.rows) == 1, "the first batch does not wait"
     kafka.produce(topic, [b"b", b"c"])
     assert engine.run_batch() is None
-    kafka.produce(topic, [b"d"])
+    kafka.produce(topic, [b"d", b"e"])
     engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}, "one record is not enough"
 
 
 def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None:
@@ -229,9 +229,20 @@ def test_invalid_options_are_refused(kafka: KafkaBroker, options: dict[str, obje
         stream(kafka, "orders", **options).run_batch()
 
 
-def test_a_batch_read_that_starts_at_latest_is_refused(kafka: KafkaBroker) -> None:
-    with pytest.raises(OptionError, match="a batch read ends there"):
-        batch_read(kafka, "orders", startingOffsets="latest")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "a batch read ends there"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "a batch read ends there"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets has the value 'earliest'"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "an offset is 0 or more, -1 is latest"),
+    ],
+)
+def test_a_batch_read_that_starts_at_latest_or_ends_at_earliest_is_refused(
+    kafka: KafkaBroker, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        batch_read(kafka, "orders", **options)
 
 
 def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> list[int]:

@@ -107,7 +107,7 @@ def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: K
     ("start", "first"),
     [
         ({"startingOffsets": "latest"}, []),
-        ({"startingOffsets": "earliest"}, [b"1", b"2"]),
+        ({"startingOffsets": "earLiest"}, [b"1", b"2"]),
         ({"startingOffsets": '{"TOPIC": {"0": 1}}'}, [b"2"]),
         ({"startingOffsetsByTimestamp": '{"TOPIC": {"0": 7200000}}'}, [b"2"]),
         ({"startingTimestamp": "7200000"}, [b"2"]),
@@ -168,7 +168,11 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
 
 @pytest.mark.parametrize(
     ("mistake", "said"),
-    [({"kafka.security.protocol": "tls"}, "Invalid value"), ({"subscribe": "nowhere"}, "names nowhere")],
+    [
+        ({"kafka.security.protocol": "tls"}, "Invalid value"),
+        ({"kafka.isolation.level": "sometimes"}, "Invalid value"),
+        ({"subscribe": "nowhere"}, "names nowhere"),
+    ],
 )
 def test_mistakes_in_options_are_not_retried(
     kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str], said: str
