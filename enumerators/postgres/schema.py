@@ -72,7 +72,7 @@ def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
     )
     # A struct needs a field: a table without an identity has inserts only, so its struct is always null.
     before = pa.struct(old or columns)
-    return pa.schema(
+    schema = pa.schema(
         [
             *columns,
             pa.field(OP, pa.string(), nullable=False),
@@ -82,3 +82,14 @@ def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
             pa.field(TABLE, pa.string(), nullable=False),
         ]
     )
+    names: dict[str, str] = {}
+    for number, name in enumerate(schema.names):
+        if name.lower() in names:
+            other = name if number < len(columns) else f"the column {name} of its changes"
+            raise SchemaError(
+                f"table {table.table} has a column {names[name.lower()]}, which a DataFrame cannot have "
+                f"together with {other}",
+                remedy="set changeFormat=envelope, or rename the column of the table",
+            )
+        names[name.lower()] = name
+    return schema

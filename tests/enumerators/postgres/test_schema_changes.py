@@ -10,7 +10,7 @@ import pytest
 from flip27_source.enumerators.postgres.catalog import find_tables
 from flip27_source.enumerators.postgres.chunks import cuts
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
-from flip27_source.errors import NewColumnsError, SplitReadError
+from flip27_source.errors import NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
@@ -139,6 +139,23 @@ def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
     assert after == '{"id":11,"name":"x","price":5}'
 
 
+def test_json_formats_have_the_present_key_at_once(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(changeFormat="envelope"))
+    without = "ALTER TABLE orders DROP CONSTRAINT orders_pkey"
+    shop.execute(
+        without, "ALTER TABLE orders RENAME id TO number", "ALTER TABLE orders ADD PRIMARY KEY (number)",
+        "INSERT INTO orders VALUES (11, 'x')",
+    )  # fmt: skip
+    caught_up(engine)
+    shop.execute(
+        without, "ALTER TABLE orders ADD part int DEFAULT 0",
+        "ALTER TABLE orders ADD PRIMARY KEY (number, part)", "INSERT INTO orders VALUES (12, 'y', 8)",
+    )  # fmt: skip
+    caught_up(engine)
+    keys = [row[engine.schema.names.index("key")] for row in engine.rows[-2:]]
+    assert keys == ['{"number":11}', '{"number":12,"part":8}']
+
+
 def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")
@@ -259,6 +276,19 @@ def test_a_column_whose_name_differs_only_in_case_is_not_silently_null(shop: Fau
     schema = pa.schema([("ID", pa.int32()), ("_op", pa.string())])
     with pytest.raises(SplitReadError, match=r"the schema has a column ID, but table public\.orders has id"):
         caught_up(shop.engine(schema))
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [("Name", "a column name, .* with Name"), ("_op", "a column _op, .* with the column _op of its changes")],
+)
+def test_a_table_with_columns_that_a_dataframe_cannot_have_is_refused(
+    shop: FaultyShop, column: str, said: str
+) -> None:
+    shop.execute(f'ALTER TABLE orders ADD "{column}" text')
+    with pytest.raises(SchemaError, match=rf"public\.orders has {said}(?s:.*)set changeFormat=envelope"):
+        caught_up(shop.engine())
+    assert len(caught_up(shop.engine(changeFormat="envelope", uid="other")).rows) == 10
 
 
 def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refused(shop: FaultyShop) -> None:
