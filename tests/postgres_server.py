@@ -149,10 +149,10 @@ class PostgresServer(ServerProcess):
 
         At the end it is dropped with its slots and prepared transactions.
         """
-        name = f"test-{uuid.uuid4().hex[:12]}"
+        name = f"test_{uuid.uuid4().hex[:12]}"
         with self.connect() as connection:
             # This takes half the time of the default strategy, which writes the whole template to the log.
-            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE template0 STRATEGY file_copy')
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy")
         try:
             yield name
         finally:
@@ -248,7 +248,7 @@ class PostgresServer(ServerProcess):
                 " WHERE database = current_database() AND NOT temporary"
             )
         with self.connect() as connection:
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @contextmanager
