@@ -26,7 +26,7 @@ def cases(table: Path) -> list[dict[str, str]]:
 
 @cache
 def functions_in(file: str) -> dict[str, str]:
-    """The tests of a file, with their decorators and what marks the whole file."""
+    """The tests of a file, with all that may keep them from running: marks, also of the file, and skips."""
     found = {}
     marks = ""
     for node in ast.parse((TOP / file).read_text(encoding="utf-8")).body:
@@ -35,7 +35,7 @@ def functions_in(file: str) -> dict[str, str]:
         elif isinstance(node, ast.FunctionDef):
             # Marks of single parameters leave the others.
             whole = [mark for mark in map(ast.unparse, node.decorator_list) if "parametrize" not in mark]
-            found[node.name] = " ".join(whole)
+            found[node.name] = " ".join([*whole, *re.findall(r"pytest\.skip\b", ast.unparse(node.body))])
     return {name: f"{marks} {own}" for name, own in found.items()}
 
 
