@@ -51,6 +51,8 @@ def _partitions(value: str) -> tuple[TopicPartition, ...]:
 
 
 def _pattern(value: str) -> re.Pattern[str]:
+    if not value:
+        raise ValueError("an empty pattern matches no topic")
     try:
         return re.compile(value)
     except re.error as error:

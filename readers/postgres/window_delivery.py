@@ -81,13 +81,13 @@ class WindowDelivery:
         rules = self._rules.get(relation.oid)
         if rules is None and not self._is_known(relation):
             return None
-        key = self._key(relation)
-        complete = delivered_changes(changes, key=key, xid_near=self._near)
+        complete = delivered_changes(changes, key=self._key(relation), xid_near=self._near)
         if rules is None:
             return complete
         if is_truncated_between(complete, rules):
             truncated[relation.oid] = None
-        mask = are_delivered(complete, rules, key, self._rank)
+        cut_by = _indexes(relation, [column.name for column in rules.key])
+        mask = are_delivered(complete, rules, cut_by, self._rank)
         return complete if mask.all() else complete.take(np.flatnonzero(mask))
 
     def filled(self, changes: DeliveredChanges) -> Iterator[DeliveredChanges]:
@@ -110,23 +110,28 @@ class WindowDelivery:
         return ranges_on_server(self._side(), rules, keys) if local is None else local
 
     def _key(self, relation: Relation) -> tuple[int, ...]:
-        """The indexes of the key's columns, in the order of the key."""
-        numbers = {column.name: i for i, column in enumerate(relation.columns)}
-        return tuple(numbers[name] for name in self.key_names(relation) if name in numbers)
+        """The indexes of the key's columns."""
+        return _indexes(relation, self.key_names(relation))
 
     def key_names(self, relation: Relation) -> tuple[str, ...]:
-        """The names of the key's columns, in the order of the key; empty if the table has no key."""
+        """The names of the columns that were the key at the time of the changes; empty if there was none."""
+        if relation.replica_identity not in "fn":
+            return tuple(column.name for column in relation.columns if column.is_key)
+        names = {column.name for column in relation.columns}
         if relation.oid in self._rules:
-            return tuple(column.name for column in self._rules[relation.oid].key)
-        if relation.replica_identity in "fn":
-            if (
-                relation.oid not in self._keys
-            ):  # planned by an older version, or only the log had this identity
-                table = find_table(self._side(), relation.oid)
-                self._keys[relation.oid] = (tuple(column.name for column in table.key) if table else (),)
-            names = {column.name for column in relation.columns}
-            return next((key for key in self._keys[relation.oid] if names.issuperset(key)), ())
-        return tuple(column.name for column in relation.columns if column.is_key)
+            key = tuple(column.name for column in self._rules[relation.oid].key)
+            if names.issuperset(key):
+                return key
+        if relation.oid not in self._keys:  # planned by an older version, or only the log had this identity
+            table = find_table(self._side(), relation.oid)
+            self._keys[relation.oid] = (tuple(column.name for column in table.key) if table else (),)
+        return next((key for key in self._keys[relation.oid] if names.issuperset(key)), ())
+
+
+def _indexes(relation: Relation, names: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of these columns, in their order, without those that the relation does not have."""
+    numbers = {column.name: i for i, column in enumerate(relation.columns)}
+    return tuple(numbers[name] for name in names if name in numbers)
 
 
 def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> Int64s | None:

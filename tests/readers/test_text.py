@@ -50,6 +50,11 @@ def test_the_default_schema_is_value_string() -> None:
     assert TextReader.default_schema(Options.parse({}, ())) == arrow_schema("value string")
 
 
+def test_the_column_may_have_another_name(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    assert read_table(TextReader(), [tmp_path / "a"], "line string").to_pylist() == [{"line": "x"}]
+
+
 @pytest.mark.parametrize("schema", ["value int", "a string, b string"])
 def test_a_schema_other_than_one_string_is_refused(schema: str) -> None:
     with pytest.raises(SchemaError, match="the text reader returns one column of type string"):

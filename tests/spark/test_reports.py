@@ -88,6 +88,7 @@ def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
         lambda: any('"lastRows": 2' in str(p.sources[0].latestOffset) for p in query.recentProgress), query
     )
     query.stop()
+    assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [2, 1]
 
 
 _PACKAGE = "org.apache.spark.sql.execution.datasources.v2.python"

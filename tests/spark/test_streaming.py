@@ -94,6 +94,9 @@ def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_pat
     assert lake_lines(spark, busy) == ["000", "001", "002", "idle"]
     lines = (busy.checkpoint / "offsets" / "2").read_text().splitlines()
     assert [json.loads(line)["checkpoint"] for line in lines[2:]] == [3, 1]
+    idle.land("again.txt", ["idle again"])
+    run_to_end(to_lake(both, busy))
+    assert lake_lines(spark, busy) == ["000", "001", "002", "idle", "idle again"]
 
 
 def test_available_now_reads_what_existed_at_its_start_and_ends(

@@ -25,6 +25,17 @@ def no_such_path(path: str) -> OptionError:
     return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
 
 
+def refuse_sink_log(name: str, folder: str) -> None:
+    """Raise DiscoveryError if an ignored name in this folder is the log of Spark's file sink."""
+    if name == "_spark_metadata":
+        raise DiscoveryError(
+            f"{folder} is the output of Spark's file sink: only its log, {name}, says which of the files are "
+            "complete, and which a killed query has left",
+            remedy="read it with Spark's own source. To read every file in it, write the path as "
+            f"{folder}/*, with the option basePath if there are partition columns",
+        )
+
+
 def cannot_be_listed(path: str, error: OSError) -> OptionError:
     remedy = "correct the path: it must be a directory or a link to a directory"
     if isinstance(error, PermissionError):

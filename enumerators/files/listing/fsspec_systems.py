@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
-from flip27_source.enumerators.files.listing.errors import no_such_path, not_answered, unreachable
+from flip27_source.enumerators.files.listing.errors import (
+    no_such_path,
+    not_answered,
+    refuse_sink_log,
+    unreachable,
+)
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
     FileInfo,
@@ -111,6 +116,7 @@ class FsspecLister(Lister):
         for info in self._fs.find(folder, detail=True).values() if by_pages else self._entries(folder):
             parts = info["name"].rstrip("/")[skip:].split("/")
             if not parts[0] or any(is_hidden(part) for part in parts):
+                refuse_sink_log(parts[0], listed_path(self._fs, self._host, folder))
                 continue
             if info["type"] == "directory":
                 if recursive or is_partition(parts[-1]):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from flip27_source.enumerators.files.globs import has_glob, split_glob
-from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path
+from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path, refuse_sink_log
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
     FileInfo,
@@ -111,6 +111,8 @@ class LocalLister(Lister):
             below: list[Folder] = []
             for entry in self._entries(folder[0]):
                 if is_ignored(entry.name):
+                    if level >= len(self._levels):
+                        refuse_sink_log(entry.name, folder[0])
                     continue
                 try:
                     is_directory = entry.is_dir()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
-from flip27_source.enumerators.files.listing.errors import not_answered
+from flip27_source.enumerators.files.listing.errors import not_answered, refuse_sink_log
 from flip27_source.enumerators.files.listing.fsspec_systems import FsspecLister
 from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, is_hidden, is_partition
 from flip27_source.file_systems.paths import listed_name
@@ -63,12 +63,15 @@ class S3Lister(FsspecLister):
         for page in pages:
             for below in page.get("CommonPrefixes") or ():
                 name = below["Prefix"][len(prefix) :].rstrip("/")
+                refuse_sink_log(name, f"s3://{folder}")
                 if not recursive and is_partition(name) and not is_hidden(name):
                     partition = f"{bucket}/{below['Prefix'].rstrip('/')}"
                     yield from self._files_of(partition, recursive=False, after=after)
             for item in page.get("Contents") or ():
-                rest = item["Key"][len(prefix) :]
-                if rest and not rest.endswith("/") and not any(map(is_hidden, rest.split("/"))):
+                parts = item["Key"][len(prefix) :].split("/")
+                if any(map(is_hidden, parts)):
+                    refuse_sink_log(parts[0], f"s3://{folder}")
+                elif parts[-1]:
                     yield f"s3://{bucket}/{item['Key']}", partial(_info, item)
 
     def _all_pages(self, bucket: str, prefix: str, after: str | None) -> Iterator[Page]:

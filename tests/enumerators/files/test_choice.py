@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.errors import IncompatibleStateError, OptionError
+from flip27_source.errors import DiscoveryError, IncompatibleStateError, OptionError
 from tests.places import Place
 
 from .file_sources import Run, files_source, names_on, one_by_one, rounds_on, write
@@ -240,6 +240,22 @@ def test_a_directory_whose_name_looks_like_a_glob_is_read_literally(tmp_path: Pa
     assert names_on(tmp_path / "a[1]") == ["x"]
     assert names_on(tmp_path / "a[") == ["z"]
     assert names_on(tmp_path / "b{") == ["v"]
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_the_output_of_sparks_file_sink_is_refused_unless_a_glob_matches_its_files(
+    place: Place, *, recursive: bool
+) -> None:
+    options = {"recursiveFileLookup": recursive, "discoveryRetries": 0, **place.options}
+    place.put("part-0", b"x")
+    run = Run(files_source(place.landing, **options))
+    assert run.names() == ["part-0"]
+    place.put("_spark_metadata/0", b"v1")
+    with pytest.raises(
+        DiscoveryError, match=r"is the output of Spark's file sink(?s:.*)/\*, with the option"
+    ):
+        run.names()
+    assert names_on(f"{place.landing}/*", **options) == ["part-0"]
 
 
 def test_a_glob_that_is_not_closed_is_refused(place: Place) -> None:

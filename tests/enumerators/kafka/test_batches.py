@@ -61,13 +61,13 @@ def test_each_partition_has_its_own_limit(kafka: KafkaBroker) -> None:
 
 def test_a_batch_waits_for_the_minimum_number_of_offsets(kafka: KafkaBroker) -> None:
     topic = filled(kafka, 1)
-    engine = read(kafka, topic, minOffsetsPerTrigger=3)
+    engine = read(kafka, topic, minOffsetsPerTrigger=3, maxOffsetsPerTrigger=3)
     assert len(engine.rows) == 1, "the first batch does not wait"
     kafka.produce(topic, [b"b", b"c"])
     assert engine.run_batch() is None
-    kafka.produce(topic, [b"d"])
+    kafka.produce(topic, [b"d", b"e"])
     engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}, "one record is not enough"
 
 
 def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None:
@@ -92,7 +92,7 @@ def test_available_now_ends_at_the_offsets_at_its_start(kafka: KafkaBroker) -> N
 @pytest.mark.parametrize(
     ("counts", "options", "tasks"),
     [
-        ((30, 10), {"minPartitions": 4}, 4),
+        ((30, 10), {"minPartitions": 4, "maxOffsetsPerTrigger": 2**63 - 1}, 4),
         ((25,), {"maxRecordsPerPartition": 10}, 3),
         ((2,) * 12, {"parallelism": 2}, 2),
     ],
@@ -109,14 +109,16 @@ def test_the_number_of_tasks_follows_the_cores_and_the_limits_and_not_the_partit
     assert found == {f"{topic}/{number}": list(range(count)) for number, count in enumerate(counts)}
 
 
-def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> None:
+@pytest.mark.parametrize("available_now", [False, True])
+def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker, *, available_now: bool) -> None:
     topic = filled(kafka, 30)
-    engine = stream(kafka, topic, minPartitions=3)
+    engine = stream(kafka, topic, minPartitions=3, available_now=available_now)
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.TASKS_ENDED)
+    kafka.add_partitions(topic, 2)
     continued(engine)
     kafka.produce(topic, [b"later"])
-    engine.process_all_available()
+    continued(engine)
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(31))
 
 
@@ -137,6 +139,36 @@ def test_a_batch_read_ends_at_the_given_offsets(
     first, last = (json.dumps({topic: dict(enumerate(offsets))}) for offsets in (starts, ends))
     found = batch_read(kafka, topic, startingOffsets=first, endingOffsets=last)
     assert found == {f"{topic}/{partition}": offsets for partition, offsets in read.items()}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "read"),
+    [
+        ({"startingOffsetsByTimestamp": 2 * HOUR_MS}, [1, 2, 3]),
+        ({"startingOffsetsByTimestamp": 2 * HOUR_MS, "endingOffsets": 3}, [1, 2]),
+        ({"startingOffsetsByTimestamp": 2 * HOUR_MS, "endingOffsetsByTimestamp": 4 * HOUR_MS}, [1, 2]),
+        ({"startingOffsets": 1, "endingOffsetsByTimestamp": 4 * HOUR_MS}, [1, 2]),
+        ({"startingTimestamp": 2 * HOUR_MS, "endingTimestamp": 4 * HOUR_MS}, [1, 2]),
+        ({"startingTimestamp": 3 * HOUR_MS, "startingOffsetsByTimestamp": 0, "startingOffsets": 1}, [2, 3]),
+        ({"startingOffsetsByTimestamp": 3 * HOUR_MS, "startingOffsets": 0}, [2, 3]),
+        ({"endingTimestamp": 3 * HOUR_MS, "endingOffsetsByTimestamp": 0, "endingOffsets": 1}, [0, 1]),
+    ],
+)
+def test_a_batch_read_is_between_offsets_and_times(
+    kafka: KafkaBroker, bounds: dict[str, int], read: list[int]
+) -> None:
+    topic = filled(kafka, 4)
+    options = {
+        name: value if name.endswith("ingTimestamp") else json.dumps({topic: {"0": value}})
+        for name, value in bounds.items()
+    }
+    assert batch_read(kafka, topic, **options) == {f"{topic}/0": read}
+
+
+def test_a_batch_read_whose_ends_leave_out_a_partition_is_refused(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    with pytest.raises(OptionError, match=f"endingOffsets(?s:.*)leaves out {topic}/1"):
+        batch_read(kafka, topic, endingOffsets=json.dumps({topic: {"0": 0}}))
 
 
 @pytest.fixture
@@ -197,9 +229,20 @@ def test_invalid_options_are_refused(kafka: KafkaBroker, options: dict[str, obje
         stream(kafka, "orders", **options).run_batch()
 
 
-def test_a_batch_read_that_starts_at_latest_is_refused(kafka: KafkaBroker) -> None:
-    with pytest.raises(OptionError, match="a batch read ends there"):
-        batch_read(kafka, "orders", startingOffsets="latest")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "a batch read ends there"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "a batch read ends there"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets has the value 'earliest'"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "an offset is 0 or more, -1 is latest"),
+    ],
+)
+def test_a_batch_read_that_starts_at_latest_or_ends_at_earliest_is_refused(
+    kafka: KafkaBroker, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        batch_read(kafka, "orders", **options)
 
 
 def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> list[int]:

@@ -33,6 +33,13 @@ def test_only_committed_records_are_read_unless_the_user_sets_otherwise() -> Non
     assert found.values["isolation.level"] == "read_uncommitted"
 
 
+def test_the_group_of_the_clients_has_the_prefix_or_the_name_that_the_user_sets() -> None:
+    options = {"enumerator": "kafka", "subscribe": "orders", "kafka.bootstrap.servers": "localhost:9092"}
+    prefixed = client_properties(Source.resolve({**options, "groupIdPrefix": "shop"}).options)
+    assert prefixed.values["group.id"].startswith("shop-")
+    assert properties(group__id="shop").values["group.id"] == "shop"
+
+
 def test_names_are_matched_without_regard_to_case_as_spark_passes_them() -> None:
     assert properties(Security__Protocol="SSL").values["security.protocol"] == "SSL"
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -60,19 +61,21 @@ def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "others", "named"),
+    ("option", "partitions", "others", "named"),
     [
-        (2, {}, "it leaves out {}/1"),
-        (1, {}, "startingOffsets sets offset 7 for {}/0"),
-        (1, {"odrers": "latest"}, "the topics do not have odrers"),
+        ("startingOffsets", 2, {}, "it leaves out {}/1"),
+        ("startingOffsets", 1, {}, "startingOffsets sets offset 7 for {}/0"),
+        ("startingOffsets", 1, {"odrers": "latest"}, "the topics do not have odrers"),
+        ("startingOffsetsByTimestamp", 2, {}, "it leaves out {}/1"),
+        ("startingOffsetsByTimestamp", 1, {"odrers": {"0": 7}}, "the topics do not have odrers/0"),
     ],
-    ids=["a partition left out", "an offset after the end", "an unknown topic"],
+    ids=["a partition left out", "an offset after the end", "an unknown topic", "no time", "a time too many"],
 )
-def test_offsets_that_a_topic_does_not_have_are_refused(
-    kafka: KafkaBroker, partitions: int, others: dict[str, str], named: str
+def test_positions_that_a_topic_does_not_have_are_refused(
+    kafka: KafkaBroker, option: str, partitions: int, others: dict[str, Any], named: str
 ) -> None:
     topic = kafka.topic(partitions)
-    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}, **others}))
+    engine = stream(kafka, topic, **{option: json.dumps({topic: {"0": 7}, **others})})
     with pytest.raises(OptionError, match=named.format(topic)):
         engine.run_batch()
 
@@ -99,18 +102,48 @@ def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: K
     assert values_of(engine.rows) == [b"b"]
 
 
+@pytest.mark.parametrize("choice", ["assign", "subscribe", "subscribePattern"])
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ({"startingOffsets": "latest"}, []),
+        ({"startingOffsets": "earLiest"}, [b"1", b"2"]),
+        ({"startingOffsets": '{"TOPIC": {"0": 1}}'}, [b"2"]),
+        ({"startingOffsetsByTimestamp": '{"TOPIC": {"0": 7200000}}'}, [b"2"]),
+        ({"startingTimestamp": "7200000"}, [b"2"]),
+    ],
+    ids=["latest", "earliest", "an offset", "a time of each partition", "one time"],
+)
+def test_topics_chosen_in_any_way_start_at_any_kind_of_position(
+    kafka: KafkaBroker, choice: str, start: dict[str, str], first: list[bytes]
+) -> None:
+    topic = kafka.filled_topic([Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2)])
+    chosen = json.dumps({topic: [0]}) if choice == "assign" else topic
+    options = {name: value.replace("TOPIC", topic) for name, value in start.items()}
+    engine = read(kafka, **{choice: chosen}, **options)
+    assert values_of(engine.rows) == first
+    kafka.produce(topic, [b"3"])
+    engine.stop()
+    kafka.add_partitions(topic, 2)
+    kafka.produce(topic, [b"4"], partition=1)
+    continued(engine)
+    assert sorted(values_of(engine.rows)) == [*first, b"3", *([] if choice == "assign" else [b"4"])]
+
+
 def test_assign_reads_only_the_given_partitions(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([b"a"], partitions=3)
     engine = read(kafka, assign=json.dumps({topic: [0, 2]}))
     assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/2": [0]}
 
 
+@pytest.mark.parametrize("start", ["latest", '{"TOPIC": "latest"}'])
 def test_a_pattern_finds_topics_that_are_created_later_and_reads_them_from_the_beginning(
-    kafka: KafkaBroker,
+    kafka: KafkaBroker, start: str
 ) -> None:
     name = f"events_{uuid.uuid4().hex[:8]}"
     first = kafka.topic(name=f"{name}.a")
-    engine = read(kafka, subscribePattern=f"{name}\\..*", startingOffsets="latest")
+    starts = start.replace("TOPIC", first)
+    engine = read(kafka, subscribePattern=f"{name}\\..*", startingOffsets=starts)
     second = kafka.topic(name=f"{name}.b")
     kafka.topic(name=f"{name}_other")
     kafka.produce(second, [b"b"])
@@ -135,7 +168,11 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
 
 @pytest.mark.parametrize(
     ("mistake", "said"),
-    [({"kafka.security.protocol": "tls"}, "Invalid value"), ({"subscribe": "nowhere"}, "names nowhere")],
+    [
+        ({"kafka.security.protocol": "tls"}, "Invalid value"),
+        ({"kafka.isolation.level": "sometimes"}, "Invalid value"),
+        ({"subscribe": "nowhere"}, "names nowhere"),
+    ],
 )
 def test_mistakes_in_options_are_not_retried(
     kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str], said: str
@@ -246,6 +283,18 @@ def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
         engine.process_all_available()
 
 
+@pytest.mark.parametrize("partitions", [1, 2], ids=["with fewer partitions", "with fewer records"])
+def test_a_topic_that_is_recreated_during_a_run_that_ends_is_a_loss(
+    kafka: KafkaBroker, partitions: int
+) -> None:
+    topic = kafka.filled_topic([b"a", b"b", b"c"], partitions=2)
+    engine = stream(kafka, topic, available_now=True, maxOffsetsPerTrigger=2)
+    engine.run_batch()
+    kafka.recreate_topic(topic, [], partitions=partitions)
+    with pytest.raises(DataLossError, match=topic):
+        engine.process_all_available()
+
+
 def test_a_topic_that_is_missing_for_less_than_ten_seconds_does_not_count_as_deleted(
     clock: HandClock, kafka: KafkaBroker
 ) -> None:
@@ -309,3 +358,6 @@ def test_exactly_one_option_that_chooses_topics_must_be_set(kafka: KafkaBroker) 
         stream(kafka).run_batch()
     with pytest.raises(OptionError, match="options subscribe and subscribePattern are both set"):
         stream(kafka, "a", subscribePattern="b").run_batch()
+    for option in ("assign", "subscribe", "subscribePattern"):
+        with pytest.raises(OptionError, match=option):
+            stream(kafka, **{option: ""}).run_batch()

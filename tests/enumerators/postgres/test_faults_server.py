@@ -275,6 +275,11 @@ def test_what_is_missing_is_named(shop: FaultyShop, options: dict[str, str], sai
             '.*ALTER PUBLICATION "p" ADD TABLE "public"."orders";',
             id="a table of the publication",
         ),
+        pytest.param(
+            "REPLICATION", ["ALTER ROLE {role} NOLOGIN"],
+            ServerError, 'role "{role}" is not permitted to log in',
+            id="to connect",
+        ),
     ],
 )  # fmt: skip
 def test_a_role_without_the_right_to_something_is_refused_with_the_statement_to_run(
@@ -283,9 +288,8 @@ def test_a_role_without_the_right_to_something_is_refused_with_the_statement_to_
     with server.role(attributes) as role, faulty_shop(server) as shop:
         shop.execute(*(statement.format(role=role.name) for statement in statements))
         publication = {"publication": "p"} if statements else {}
-        engine = shop.engine(user=role.name, password=role.password, **publication)
         with pytest.raises(error, match="(?s)" + said.format(role=role.name)):
-            caught_up(engine)
+            caught_up(shop.engine(user=role.name, password=role.password, **publication))
 
 
 def test_a_role_with_replication_and_select_reads_everything_and_its_password_is_stored_nowhere(

@@ -106,6 +106,23 @@ def test_a_slot_that_is_older_than_the_publication_is_advanced_at_the_first_star
     assert len(engine.rows) == rows + 1
 
 
+@pytest.mark.parametrize(
+    ("start", "read"), [("latest", [12]), ("earliest", [11, 12]), ("after row 11", [12])]
+)
+def test_without_a_snapshot_changes_are_read_from_the_start_position(
+    shop: FaultyShop, start: str, read: list[int]
+) -> None:
+    shop.execute("CREATE PUBLICATION kept FOR TABLE orders")
+    shop.make_slot("kept")
+    shop.execute(ROW_11)
+    if start == "after row 11":
+        start = shop.one("SELECT pg_current_wal_flush_lsn()::text")
+    kept = {"slotName": "kept", "publication": "kept", "snapshot": "never"}
+    engine = caught_up(shop.engine(**kept, startingLsn=start))
+    shop.execute(ROW_12)
+    assert [number for _, number, _ in shop.ops(caught_up(engine))] == read
+
+
 def test_a_slot_that_sends_prepared_transactions_early_is_refused(shop: FaultyShop) -> None:
     shop.one("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)::text")
     shop.execute("BEGIN", ROW_11, "PREPARE TRANSACTION 'p'")
@@ -172,6 +189,16 @@ REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change
 LOSSES = {
     "another tool has advanced the slot": Loss(
         statements=(ROW_11, "SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())", ROW_12),
+        said="another query or tool has moved the slot",
+        left=(("c", 12, "y"),),
+    ),
+    "the slot was dropped and created again": Loss(
+        statements=(
+            ROW_11,
+            "SELECT pg_drop_replication_slot('{slot}')",
+            "SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')",
+            ROW_12,
+        ),
         said="another query or tool has moved the slot",
         left=(("c", 12, "y"),),
     ),

@@ -140,6 +140,23 @@ def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
     assert after == '{"id":11,"name":"x","price":5}'
 
 
+def test_json_formats_have_the_present_key_at_once(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(changeFormat="envelope"))
+    without = "ALTER TABLE orders DROP CONSTRAINT orders_pkey"
+    shop.execute(
+        without, "ALTER TABLE orders RENAME id TO number", "ALTER TABLE orders ADD PRIMARY KEY (number)",
+        "INSERT INTO orders VALUES (11, 'x')",
+    )  # fmt: skip
+    caught_up(engine)
+    shop.execute(
+        without, "ALTER TABLE orders ADD part int DEFAULT 0",
+        "ALTER TABLE orders ADD PRIMARY KEY (number, part)", "INSERT INTO orders VALUES (12, 'y', 8)",
+    )  # fmt: skip
+    caught_up(engine)
+    keys = [row[engine.schema.names.index("key")] for row in engine.rows[-2:]]
+    assert keys == ['{"number":11}', '{"number":12,"part":8}']
+
+
 def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")

@@ -212,20 +212,21 @@ def test_a_table_without_a_key_is_followed_if_the_log_has_its_full_rows(postgres
 
 
 def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresServer) -> None:
-    schema, table, key = '"My ""Shop"""', '"Or.de,rs"', '"I ""d"" %s"'
+    schema, table, key = '"My ""Shop"" テスト"', r'"Or.de,rs\café"', '"I ""d"" %s"'
     name = f"{schema}.{table}"
     with query(
         postgres,
         f"CREATE SCHEMA {schema}",
-        f'CREATE TABLE {name} ({key} int PRIMARY KEY, "v, %" text)',
-        f"INSERT INTO {name} SELECT i, 'old' FROM generate_series(1, 9) i",
-        tables=name, columns=('I "d" %s', "v, %"), key=('I "d" %s',), maxRowsPerTrigger="3", parallelism="1",
+        f'CREATE TABLE {name} ({key} int PRIMARY KEY, "v, %" text, "\'名前\'" text)',
+        f"INSERT INTO {name} SELECT i, 'old', '旧' FROM generate_series(1, 9) i",
+        tables=name, columns=('I "d" %s', "v, %", "'名前'"), key=('I "d" %s',),
+        maxRowsPerTrigger="3", parallelism="1",
     ) as orders:  # fmt: skip
         orders.write_among_chunks(
-            f"UPDATE {name} SET \"v, %\" = 'new' WHERE {key} IN (2, 8)",
+            f"UPDATE {name} SET \"v, %\" = 'new', \"'名前'\" = '名' WHERE {key} IN (2, 8)",
             later=[f"DELETE FROM {name} WHERE {key} = 5", f"UPDATE {name} SET {key} = 100 WHERE {key} = 1"],
         )
-        assert {change["_table"] for change in orders.changes} == {'My "Shop".Or.de,rs'}
+        assert {change["_table"] for change in orders.changes} == {'My "Shop" テスト.Or.de,rs\\café'}
 
 
 def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
@@ -303,6 +304,24 @@ def test_a_key_by_which_changes_cannot_be_followed_is_refused_by_the_query_and_t
             item.found for item in findings(orders.engine.source.options) if item.status is Status.FAILED
         ]
         assert [said in item for item in found] == [True]
+
+
+def test_a_pattern_leaves_out_what_the_log_does_not_have(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text)",
+        "INSERT INTO orders VALUES (1, 'old')",
+        "CREATE VIEW listed AS SELECT * FROM orders",
+        "CREATE MATERIALIZED VIEW stored AS SELECT * FROM orders",
+        "CREATE UNLOGGED TABLE fleeting AS SELECT * FROM orders",
+        tables="public.*",
+    ) as orders:
+        orders.read_all()
+        orders.write("UPDATE orders SET v = 'new'", "REFRESH MATERIALIZED VIEW stored")
+        assert [(change["_op"], change["_table"]) for change in orders.changes] == [
+            ("r", "public.orders"),
+            ("u", "public.orders"),
+        ]
 
 
 def test_a_table_with_the_greatest_possible_number_of_columns_is_followed(postgres: PostgresServer) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,9 +86,16 @@ def test_a_map_keeps_both_entries_of_a_repeated_key() -> None:
     assert parsed.rows == [[[(b"a", 1), (b"a", 2)]]]
 
 
-def test_a_type_that_json_cannot_be_read_as_is_refused() -> None:
-    with pytest.raises(SchemaError, match=r"columns of type duration\[us\]"):
-        JsonLineParser(pa.schema([("i", pa.duration("us"))]), java_zone("UTC"))
+NOT_BY_NAME = pa.map_(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize("around", [pa.list_, lambda kind: pa.struct({"a": kind}), lambda kind: kind])
+@pytest.mark.parametrize("kind", [pa.duration("us"), NOT_BY_NAME], ids=str)
+def test_a_type_that_json_cannot_be_read_as_is_refused(
+    kind: pa.DataType, around: Callable[[pa.DataType], pa.DataType]
+) -> None:
+    with pytest.raises(SchemaError, match=re.escape(f"columns of type {kind} cannot be read from JSON")):
+        JsonLineParser(pa.schema({"i": around(kind)}), java_zone("UTC"))
 
 
 DOCUMENTS = {
