@@ -230,7 +230,7 @@ class FilesLife(Life):
         """
         once = Counter(row for rows in self.arrived.values() for row in rows)
         again, perhaps = self._rows_edited()
-        found = Counter(self.of.query.rows)
+        found = Counter(self.of.query.lines)
         missing = {row for row, times in perhaps.items() if found[row] < (once + again + perhaps)[row]}
         gone = Counter({row: (once + again + perhaps)[row] - found[row] for row in missing})
         if any(count > perhaps[row] for row, count in gone.items()):
