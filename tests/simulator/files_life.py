@@ -322,7 +322,7 @@ class FilesLife(Life):
             self._retry_what_trouble_quarantined()
         finally:
             of.query = original
-        found = self._delivered(original, upto) + Counter(fork.rows)
+        found = self._delivered(original, upto) + Counter(fork.lines)
         if found != expected:
             raise DefectFound(
                 f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"

@@ -182,7 +182,7 @@ class SimulatedCluster:
             *[lambda: self._produced(log)] * 5, *[lambda: self._in_a_transaction(log)] * 3,
             lambda: self._expired(log), lambda: self._truncated(log), lambda: self._compacted(log),
             lambda: self._without_leader(log), lambda: self._damaged(log),
-            lambda: self._partition_added(name), *[lambda: self._recreated(name)] * 2,
+            lambda: self._partition_added(name), *[lambda: self._recreated(name)] * 4,
             lambda: self._deleted(name),
         ]  # fmt: skip
         return self.random.choice(kinds)()
@@ -323,7 +323,11 @@ class SimulatedCluster:
         return f"{name} has {len(self.topics[name])} partitions"
 
     def _recreated(self, name: str) -> str:
-        return self.make(name) if self.has_ids else f"{name} stays"
+        """Recreate a topic, to which producers go on to send."""
+        if not self.has_ids:
+            return f"{name} stays"
+        made = self.make(name)
+        return ", ".join([made, *map(self._produced, self.topics[name])])
 
     def _deleted(self, name: str) -> str:
         if self.has_ids:
@@ -516,7 +520,9 @@ class SimulatedAdmin:
         found = {name: list(cluster.topics[name]) for name in topics.topic_names if name in cluster.topics}
         if found and self._forgotten < DESCRIPTIONS_UNTIL_GONE - 1 and cluster.refuses(cluster.forgetfulness):
             self._forgotten += 1
-            name = cluster.random.choice(list(found))
+            # A new topic is not known to all brokers at once.
+            newest = max(found, key=list(cluster.topics).index)
+            name = cluster.random.choice([*found, newest, newest])
             if cluster.random.random() < 0.5:
                 del found[name]
             else:

@@ -31,7 +31,7 @@ class TopicsLife(Life):
     OPTIONS: ClassVar = {
         "failOnDataLoss": (None, "true", "false", "false"), "maxOffsetsPerTrigger": (None, "3", "20"),
         "maxOffsetsPerPartition": (None, None, "2"), "maxRecordsPerPartition": (None, None, "2"),
-        "minPartitions": (None, None, "5"), "kafka.isolation.level": (None, None, "read_uncommitted"),
+        "minPartitions": (None, None, "5"), "kafka.isolation.level": (None, "read_uncommitted"),
         "onSplitError": (None, None, "quarantine"), "maxSplitAttempts": (None, "1"),
         "taskReports": (None, "always"), "discoveryRetries": ("0", "3"), "parallelism": (None, "1", "3"),
     }  # fmt: skip
@@ -42,7 +42,7 @@ class TopicsLife(Life):
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw, self.of.tell)
         for _ in range(draw.randint(0, 6)):
             self.of.tell(self.cluster.change())
-        self.cluster.unrest = draw.choice((0.0, 0.02, 0.1))
+        self.cluster.unrest = draw.choice((0.0, 0.02, 0.2))
         self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
         self.cluster.forgetfulness = draw.choice((0.0, 0.4))
         # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
