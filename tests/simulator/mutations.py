@@ -22,10 +22,8 @@ from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
-from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Absence, Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.poller import ClusterPoller
-from flip27_source.enumerators.kafka.split import LATEST
 from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
@@ -348,18 +346,6 @@ def a_pattern_whose_topics_are_all_deleted_ends_the_query(described: Any, self: 
     if not topics:
         raise DiscoveryError("the cluster has no partition", remedy="check the names")
     return topics
-
-
-@mutation_of_topics
-@around(Cluster, "high_watermarks")
-def records_of_an_open_transaction_are_taken_for_lost(_: Any, self: Any, partitions: Any) -> Any:
-    return self.offsets(dict.fromkeys(partitions, LATEST))
-
-
-@mutation_of_topics
-@around(Absence, "then")
-def a_topic_is_gone_once_it_is_not_described(_: Any, self: Absence, later: Absence) -> Absence:
-    return replace(self, until_s=self.since_s + GONE_AFTER_S, descriptions=DESCRIPTIONS_UNTIL_GONE)
 
 
 @mutation_of_topics
