@@ -59,11 +59,13 @@ class Loss:
     Attributes:
         what: what is gone; the text is the same each time the loss is found.
         begins: the offset at which reading can continue; None if there is none.
+        is_at_end: whether that is the end of the partition, and not its beginning.
     """
 
     split_id: str
     what: str
     begins: int | None
+    is_at_end: bool = False
 
 
 @dataclass(slots=True)
@@ -250,10 +252,11 @@ class Assigner:
             if top is None or top >= split.next:
                 # Until the high watermark is known, the records may be those of an open transaction.
                 return None
-            what = (
-                f"the partition ends at offset {top}, and offset {split.next} was to be read next: the topic "
-                "was recreated, or lost its last records"
-            )
+            what = f"the partition ends at offset {top}, and offset {split.next} was to be read next: "
+            if topic_id is not None and split.topic_id == topic_id:
+                what += "it lost its last records"
+                return Loss(split_id=split.split_id, what=what, begins=top, is_at_end=True)
+            what += "the topic was recreated, or lost its last records"
             start = None if start is None or start > end else start
         elif start is not None and split.next < start:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"

@@ -60,7 +60,7 @@ def new_consumer(
         on_error: takes errors of connections, which librdkafka retries.
     """
     values = {**_OF_CONSUMERS, **properties.values, "error_cb": on_error}
-    consumer: Consumer = _made(imported().Consumer, properties, values)
+    consumer: Consumer = _made(properties.clients.consumer or imported().Consumer, properties, values)
     return consumer
 
 
@@ -71,7 +71,7 @@ def new_admin(properties: ClientProperties) -> AdminClient:
     own = {"isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof"}
     own |= {"enable.auto.commit", "enable.auto.offset.store", "check.crcs"}
     values = {name: value for name, value in properties.values.items() if name not in own}
-    admin: AdminClient = _made(AdminClient, properties, values)
+    admin: AdminClient = _made(properties.clients.admin or AdminClient, properties, values)
     return admin
 
 

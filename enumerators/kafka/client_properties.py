@@ -6,9 +6,11 @@ What must not live here: connections, which are in ``cluster`` and in ``readers.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from flip27_source.enumerators.kafka.options import GROUP_ID_PREFIX, KAFKA
 from flip27_source.environment_variables import variable_of
@@ -55,16 +57,43 @@ _JAAS_VALUE = r'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time that enumerator and reader use; tests and the simulator have clocks of their own.
+
+    Attributes:
+        now_s: seconds since an arbitrary moment; never goes back.
+        wait_s: waits for the given number of seconds.
+    """
+
+    now_s: Callable[[], float] = time.monotonic
+    wait_s: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients(Clock):
+    """What clients are made of.
+
+    Attributes:
+        consumer, admin: are called as confluent-kafka's classes are; None for these classes.
+    """
+
+    consumer: Callable[..., Any] | None = None
+    admin: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProperties:
     """The configuration of librdkafka.
 
     Attributes:
         values: the properties by name, including secrets.
         hidden: masks the secrets in texts.
+        clients: what clients with these properties are made of.
     """
 
     values: Mapping[str, str] = field(repr=False)
     hidden: Hidden = field(repr=False, compare=False)
+    clients: Clients = Clients()
 
     @property
     def place(self) -> str:

@@ -6,7 +6,6 @@ Used on one thread. What must not live here: decisions, which belong to the assi
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
-from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock
 from flip27_source.enumerators.kafka.split import TopicPartition
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ class Cluster:
         values = {**self._properties.values, **_SMALL_FETCHES}
         with closing(new_consumer(replace(self._properties, values=values))) as consumer:
             consumer.assign([imported().TopicPartition(*key, unread[key]) for key in sampled])
-            return min(_first_times(consumer, len(sampled)).values(), default=None)
+            return min(_first_times(consumer, len(sampled), self._properties.clients).values(), default=None)
 
     def _answers(self, places: Mapping[TopicPartition, int]) -> list[Any]:
         """The offset or the error of each partition."""
@@ -245,10 +244,10 @@ class Cluster:
         return self._consumer
 
 
-def _first_times(consumer: Consumer, partitions: int) -> dict[TopicPartition, int]:
+def _first_times(consumer: Consumer, partitions: int, clock: Clock) -> dict[TopicPartition, int]:
     times: dict[TopicPartition, int] = {}
-    deadline = time.monotonic() + _SAMPLE_S
-    while len(times) < partitions and time.monotonic() < deadline:
+    deadline = clock.now_s() + _SAMPLE_S
+    while len(times) < partitions and clock.now_s() < deadline:
         for message in consumer.consume(partitions, 0.05):
             topic, number = message.topic(), message.partition()
             if message.error() is None and topic is not None and number is not None:

@@ -16,10 +16,10 @@ from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnum
 from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
-from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
-from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at, offsets_between, range_split
 from flip27_source.enumerators.kafka.start_positions import ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -281,9 +281,11 @@ class KafkaEnumerator(
                 "--execute"
             )
         else:
+            at_end, at_start = ("end", f"--to-offset {loss.begins}"), ("first record", "--to earliest")
+            place, to = at_end if loss.is_at_end else at_start
             remedy = (
-                f"continue at its first record: {self._edit('set-position', loss.split_id)} --to earliest "
-                "--why 'records expired' --execute"
+                f"continue at its {place}: {self._edit('set-position', loss.split_id)} {to} "
+                "--why 'records are gone' --execute"
             )
         self.context.report_data_loss(loss.what, split_id=loss.split_id, remedy=remedy)
         self._reported.add(key)

@@ -6,12 +6,11 @@ uses.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.kafka import options as opts
-from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.split import (
     AT_EARLIEST,
@@ -48,19 +47,6 @@ POLLS_PER_STARTS = 300
 
 Tasks notice by themselves that records have expired.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """The time that the enumerator uses; tests and the simulator have clocks of their own.
-
-    Attributes:
-        now_s: seconds since an arbitrary moment; never goes back.
-        wait_s: waits for the given number of seconds.
-    """
-
-    now_s: Callable[[], float] = time.monotonic
-    wait_s: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

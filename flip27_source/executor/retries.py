@@ -132,7 +132,7 @@ class SubtaskAttempt:
         try:
             first = self._storage.write(self._place, report)
             if first is not report:
-                _check_rows_are_complete(report, first, self._source)
+                _check_rows_are_complete(report, first)
                 self._follow(report, first)
         except AttemptError:
             raise
@@ -169,14 +169,14 @@ def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> Sub
     return replace(mine, results=(*mine.results, *lost))
 
 
-def _check_rows_are_complete(mine: SubtaskReport[Any], first: SubtaskReport[Any], source: Source) -> None:
+def _check_rows_are_complete(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
     """Refuse this attempt's rows if they lack data that another attempt, which has just ended, could read.
 
     The rows of the other attempt are delivered if it is still alive. If it has died, a retry of this attempt
     follows its report.
     """
     further = _further_losses(mine, first)
-    if further and source.is_repeatable and mine.metrics.rows < first.metrics.rows:
+    if further and mine.metrics.rows < first.metrics.rows:
         raise AttemptError(
             f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} lacks data that "
             f"attempt {first.metrics.attempt_number} on {first.metrics.host or 'another host'} has read: "

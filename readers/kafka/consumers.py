@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,10 +77,11 @@ def pooled_consumer(
 
 
 def close_idle_consumers() -> None:
-    """Close the consumers that the tasks of this process have returned, as the end of the process would."""
+    """Close the clients that the tasks of this process have returned, as the end of the process would."""
     with _lock:
         own = [idle for idle in _idle if idle.process == os.getpid()]
         _idle.clear()
+        _clusters.clear()
     for idle in own:
         idle.consumer.close()
 
@@ -117,24 +117,42 @@ def _give_back(idle: _Idle) -> None:
 
 
 def other_topics(
-    properties: ClientProperties, splits: Sequence[KafkaSplit], *, timeout_s: float
+    properties: ClientProperties,
+    splits: Sequence[KafkaSplit],
+    *,
+    timeout_s: float,
+    read: Collection[str] = (),
 ) -> dict[str, str]:
-    """The topics of these ranges that now have another id, with that id; found with one request.
+    """The topics of these ranges that now have another id, with that id.
 
     Topics that the brokers do not have, and topics without ids, are left out.
+
+    Args:
+        read: topics whose records were read, which are asked for until the brokers have them.
+
+    Raises:
+        KafkaError: the brokers do not answer, or do not have a topic that was read.
     """
     planned = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     if not planned:
         return {}
-    deadline = time.monotonic() + timeout_s
+    clock = properties.clients
+    deadline = clock.now_s() + timeout_s
     while True:
         try:
             with _cluster_lock:
                 topics = _cluster(properties).topics(planned)
+            missing = [name for name in planned if name in read and name not in topics]
+            if missing:
+                raise KafkaError(
+                    f"the brokers no longer have the topic {missing[0]}, and may have recreated it while its "
+                    "records were read",
+                    remedy="nothing of this task is delivered; Spark repeats the task, or restart the query",
+                )
         except KafkaError:
-            if time.monotonic() > deadline:
+            if clock.now_s() > deadline:
                 raise
-            time.sleep(_PAUSE_S)
+            clock.wait_s(_PAUSE_S)
         else:
             return {
                 name: topic.topic_id

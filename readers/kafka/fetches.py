@@ -8,7 +8,6 @@ the same rows.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +28,6 @@ GROUP_OFFSETS = 50_000
 """The most offsets of ranges that are fetched together; a longer range is fetched alone."""
 
 GROUP_PARTITIONS = 1_000
-MOST_HELD_BYTES = 64 * 1024 * 1024
-"""The most bytes of messages that wait for earlier ranges; beyond it, only the first range is fetched."""
 
 _MOST_MESSAGES = 20_000
 _CALL_BYTES = 8 * 1024 * 1024
@@ -81,6 +78,11 @@ class Fetches:
         lost: reports losses.
         size_of: the size of messages in bytes.
         causes: the last error that librdkafka retries.
+        most_held_bytes: the most bytes of messages that wait for earlier ranges; beyond it, only the first
+            range is fetched.
+
+    Attributes:
+        seen: the topics that gave messages, or an end.
     """
 
     def __init__(
@@ -92,14 +94,18 @@ class Fetches:
         lost: Lost,
         size_of: Callable[[Sequence[Message]], int],
         causes: deque[Any],
+        most_held_bytes: int,
     ) -> None:
         self._consumer = consumer
         self._properties = properties
+        self._now_s = properties.clients.now_s
         self._timeout_s = timeout_s
         self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
         self._lost = lost
         self._size_of = size_of
         self._causes = causes
+        self._most_held_bytes = most_held_bytes
+        self.seen: set[str] = set()
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
         self._per_call = 500
@@ -128,7 +134,7 @@ class Fetches:
             yield from self._group(ranges)
 
     def _group(self, ranges: dict[tuple[str, int], _Range]) -> Iterator[Run]:
-        now = time.monotonic()
+        now = self._now_s()
         self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
         for item in ranges.values():
             if item.is_paused and not item.is_done:
@@ -138,7 +144,7 @@ class Fetches:
             while not item.is_done:
                 self._fetch(ranges, item)
                 yield from item.take()
-                if sum(other.held_bytes for other in ranges.values()) > MOST_HELD_BYTES:
+                if sum(other.held_bytes for other in ranges.values()) > self._most_held_bytes:
                     self._pause_others(ranges, item)
 
     def _fetch(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
@@ -149,7 +155,7 @@ class Fetches:
         if any(map(is_not, map(self._error_of, messages), repeat(None))):
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
-        now = time.monotonic()
+        now = self._now_s()
         if messages:
             # Events alone are not progress: unavailable brokers cause them repeatedly.
             self._causes.clear()
@@ -180,6 +186,7 @@ class Fetches:
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
         size = 0
         if messages:
+            self.seen.add(item.split.topic)
             size = self._size_of(messages)
             item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.range_id))
             item.held_bytes += size
@@ -202,6 +209,7 @@ class Fetches:
                 self._causes.append(error)
             return  # brokers may come back: only the time limit decides
         if code == kafka._PARTITION_EOF:
+            self.seen.add(item.split.topic)
             item.position = max(item.position, message.offset() or 0)
             if not item.is_done:
                 self._check_end(item)
@@ -280,8 +288,8 @@ class Fetches:
             self._causes.append(error)
             item.unknown_since = None
         elif item.unknown_since is None:
-            item.unknown_since = time.monotonic()
-        elif time.monotonic() - item.unknown_since >= self._gone_after_s:
+            item.unknown_since = self._now_s()
+        elif self._now_s() - item.unknown_since >= self._gone_after_s:
             self._gone(item, item.end, "the topic was deleted")
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
@@ -34,17 +34,24 @@ from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordError
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
 
-BATCH_ROWS = 65_536
-BATCH_BYTES = 32 * 1024 * 1024
-
 
 class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
-    """Reads ranges of partitions, and quarantined records."""
+    """Reads ranges of partitions, and quarantined records.
+
+    Attributes:
+        most_rows, most_bytes: when a batch is full.
+        most_held_bytes: of the messages of a task that wait for earlier ranges.
+    """
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         *DECODING_OPTIONS, TIME_ZONE, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS,
     )  # fmt: skip
     loses_whole_splits: ClassVar[bool] = False
+    # Compaction removes records, and with another isolation level aborted ones are read or left out.
+    repeatable: ClassVar[bool] = False
+    most_rows: ClassVar[int] = 65_536
+    most_bytes: ClassVar[int] = 32 * 1024 * 1024
+    most_held_bytes: ClassVar[int] = 64 * 1024 * 1024
 
     @classmethod
     def quarantines(cls, options: Options) -> bool:
@@ -106,12 +113,13 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                 lost=self._lost,
                 size_of=size_of,
                 causes=causes,
+                most_held_bytes=self.most_held_bytes,
             )
             for batch in self._batches(fetches.runs(ranges)):
                 yield batch
                 gc.collect(0)
             # librdkafka fetches by name: records of a topic that was recreated since look like those planned.
-            others = self._recreated(ranges, timeout_s)
+            others = self._recreated(ranges, timeout_s, fetches.seen)
             if others:
                 raise AccessError(
                     f"topic {min(others)} was deleted and recreated while its records were read",
@@ -119,9 +127,11 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                     "the loss is then reported",
                 )
 
-    def _recreated(self, ranges: Sequence[KafkaSplit], timeout_s: float) -> dict[str, str]:
+    def _recreated(
+        self, ranges: Sequence[KafkaSplit], timeout_s: float, read: Collection[str] = ()
+    ) -> dict[str, str]:
         """The topics that now have another id, after reporting the loss of their ranges."""
-        others = other_topics(self._properties, ranges, timeout_s=timeout_s)
+        others = other_topics(self._properties, ranges, timeout_s=timeout_s, read=read)
         for split in ranges:
             if split.topic in others:
                 gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
@@ -136,7 +146,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
             together.append(run)
             rows += len(run.messages)
             size += run.size
-            if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            if rows >= self.most_rows or size >= self.most_bytes:
                 yield self._batch(together)
                 together, rows, size = [], 0, 0
         if together:

@@ -230,7 +230,7 @@ class FilesLife(Life):
         """
         once = Counter(row for rows in self.arrived.values() for row in rows)
         again, perhaps = self._rows_edited()
-        found = Counter(self.of.query.rows)
+        found = Counter(self.of.query.lines)
         missing = {row for row, times in perhaps.items() if found[row] < (once + again + perhaps)[row]}
         gone = Counter({row: (once + again + perhaps)[row] - found[row] for row in missing})
         if any(count > perhaps[row] for row, count in gone.items()):
@@ -322,7 +322,7 @@ class FilesLife(Life):
             self._retry_what_trouble_quarantined()
         finally:
             of.query = original
-        found = self._delivered(original, upto) + Counter(fork.rows)
+        found = self._delivered(original, upto) + Counter(fork.lines)
         if found != expected:
             raise DefectFound(
                 f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"

@@ -17,7 +17,7 @@ from flip27_source.snapshots.documents import CheckpointDocument, decode_documen
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import Store
-from flip27_source.testing.spark_side import as_value
+from flip27_source.testing.spark_side import Row, as_value
 from flip27_source.testing.steps import Killed
 from flip27_source.testing.under_test import SourceUnderTest
 from tests.audited_source import AuditedEnumerator, AuditedReader, audited_rows
@@ -86,6 +86,10 @@ class Life:
 
     def arrive(self) -> None:
         """Add data."""
+
+    def repeats(self, rows: list[Row], again: list[Row]) -> bool:
+        """Whether rows are those that must be read when a batch is read again."""
+        return Counter(rows) == Counter(again)
 
     def ask(self) -> None:
         """Submit a request."""

@@ -21,13 +21,18 @@ from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
+from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
-from flip27_source.errors import AccessError
+from flip27_source.enumerators.kafka.poller import ClusterPoller
+from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
 from flip27_source.readers.files import input as file_input
+from flip27_source.readers.kafka import reader as kafka_reader
+from flip27_source.readers.kafka.fetches import Fetches
+from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import file_names
 from flip27_source.snapshots import store as stores
@@ -43,12 +48,20 @@ from flip27_source.values.stored_values import StoredValues
 from tests.mutating import Patch, around
 
 MUTATIONS: list[Patch] = []
+LIVES: dict[Patch, str] = {}
+"""The lives that show a defect, where only one kind does."""
 
 
 def mutation(patch: Patch) -> Patch:
     """Add a defect."""
     MUTATIONS.append(patch)
     return patch
+
+
+def mutation_of_topics(patch: Patch) -> Patch:
+    """Add a defect of the kafka source."""
+    LIVES[patch] = "topics"
+    return mutation(patch)
 
 
 @mutation
@@ -164,7 +177,7 @@ def names_are_taken_for_globs_where_files_are_moved(*_: Any) -> bool:
     return True
 
 
-@mutation
+@mutation_of_topics
 @around(KafkaEnumerator, "_report")
 def losses_of_kafka_are_not_reported(*_: Any) -> None:
     pass
@@ -274,3 +287,75 @@ def a_savepoint_that_was_deleted_comes_back(
     finish(self, metadata, offset)
     if metadata.target_directory is not None and offset.lineage is not None and offset.name is not None:
         self._savepoints.make(metadata.target_directory, offset.lineage, offset.name, metadata.timestamp_ms)
+
+
+@mutation_of_topics
+@around(KafkaReader, "_recreated")
+def ids_of_topics_are_not_compared_after_the_last_record(
+    recreated: Any, self: Any, ranges: Any, timeout_s: float, *read: Any
+) -> dict[str, str]:
+    return {} if read else recreated(self, ranges, timeout_s)
+
+
+@mutation_of_topics
+@around(kafka_reader, "other_topics")
+def a_topic_that_is_not_described_after_the_last_record_is_the_same(
+    other_topics: Any, *more: Any, **named: Any
+) -> dict[str, str]:
+    return other_topics(*more, **{**named, "read": ()})
+
+
+@mutation_of_topics
+@around(ClusterPoller, "_all_offsets")
+def a_batch_read_ends_anywhere_if_a_partition_has_no_leader(
+    _: Any, self: Any, bounds: Any, present: Any, ends: Any, *, is_start: bool = False
+) -> Any:
+    return self._offsets(self._given(bounds, present), ends, is_start=is_start)
+
+
+@mutation_of_topics
+@around(kafka_reader, "client_properties")
+def damaged_bytes_of_kafka_are_delivered(properties: Any, options: Any) -> Any:
+    made = properties(options)
+    return replace(made, values={**made.values, "check.crcs": "false"})
+
+
+@mutation_of_topics
+@around(kafka_reader, "bytes_of")
+def headers_that_nobody_selects_are_decoded(bytes_of: Any, messages: Any, **_: Any) -> int:
+    return int(bytes_of(messages, with_headers=True))
+
+
+@mutation_of_topics
+@around(kafka_reader, "bytes_of")
+def keys_and_headers_do_not_count(_: Any, messages: Any, **_more: Any) -> int:
+    return sum(map(len, messages))
+
+
+@mutation_of_topics
+@around(Fetches, "_out_of_range")
+def a_partition_without_a_leader_is_never_assigned_again(out_of_range: Any, self: Any, item: Any) -> None:
+    out_of_range(self, item)
+    item.has_failed = False
+
+
+@mutation_of_topics
+@around(ClusterPoller, "_described")
+def a_pattern_whose_topics_are_all_deleted_ends_the_query(described: Any, self: Any, request: Any) -> Any:
+    topics = described(self, request)
+    if not topics:
+        raise DiscoveryError("the cluster has no partition", remedy="check the names")
+    return topics
+
+
+@mutation_of_topics
+@around(Assigner, "after_loss")
+def a_partition_that_lost_its_last_records_is_read_again(
+    after_loss: Any, self: Any, split: Any, loss: Any
+) -> Any:
+    return after_loss(self, split, replace(loss, begins=0) if loss.is_at_end else loss)
+
+
+@mutation_of_topics
+def a_repeated_batch_must_have_the_records_that_were_compacted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KafkaReader, "repeatable", True)

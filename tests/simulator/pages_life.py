@@ -165,7 +165,7 @@ class PagesLife(Life):
         Raises:
             DefectFound: rows are lost or duplicated.
         """
-        found, lost = Counter(self.of.query.rows), []
+        found, lost = Counter(self.of.query.lines), []
         losses = self._losses()
         quarantined = {item.split.split_id: item.split.next for item in self.of.quarantined()}
         for name, end in ends.items():

@@ -78,11 +78,16 @@ class Query(SparkQuery):
         super().__init__(given.resolve(), given.arrow_schema(), None)
 
     @property
-    def rows(self) -> list[str]:
+    def rows(self) -> list[Row]:
         """The rows of committed batches in the sink."""
         return [
-            row[0] for batch in self.sink.batches if batch.batch_id in self.logs.commits for row in batch.rows
+            row for batch in self.sink.batches if batch.batch_id in self.logs.commits for row in batch.rows
         ]
+
+    @property
+    def lines(self) -> list[str]:
+        """The rows, which have one column."""
+        return [row[0] for row in self.rows]
 
     @property
     def offsets(self) -> list[Offset]:
@@ -213,4 +218,5 @@ def advance_forsaken(attempt: RunningAttempt) -> None:
 
 def _rows(items: Iterator[Any]) -> Iterator[Row]:
     for item in items:
-        yield from rows_of(item)
+        for row in rows_of(item):
+            yield tuple(str(value) if isinstance(value, list) else value for value in row)

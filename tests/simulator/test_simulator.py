@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source.testing.steps import Killed
 from tests.mutating import Patch
-from tests.simulator.mutations import MUTATIONS
+from tests.simulator.mutations import LIVES, MUTATIONS
 from tests.simulator.process import Process, SuspendedCall
 from tests.simulator.simulation import Outcome, simulate
 
@@ -73,8 +73,8 @@ def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None
 @pytest.mark.parametrize("put_back", MUTATIONS, ids=lambda patch: patch.__name__)
 def test_a_reintroduced_defect_is_found(put_back: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     put_back(monkeypatch)
-    defects = (defect for seed in range(MOST_SEEDS) if (defect := simulate(seed).defect) is not None)
-    defect = next(defects, None)
+    played = (simulate(seed, LIVES.get(put_back)).defect for seed in range(MOST_SEEDS))
+    defect = next(filter(None, played), None)
     assert defect is not None, f"none of {MOST_SEEDS} seeds shows it"
     assert not defect.startswith(("AttributeError", "TypeError")), f"it no longer fits the code: {defect}"
 

@@ -8,42 +8,64 @@ from collections import Counter
 from typing import ClassVar
 
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.errors import Flip27Error
+from flip27_source.readers.kafka.consumers import close_idle_consumers
+from flip27_source.testing.spark_query import BatchRead
+from flip27_source.testing.spark_side import Row
+from flip27_source.testing.steps import Killed
 from flip27_source.testing.under_test import SourceUnderTest
 
-from .lives import DefectFound, Life
-from .sources import LINE
-from .topics import LogEnumerator, LogReader, SimulatedCluster
+from .lives import STATE, DefectFound, Life
+from .topics import POLL_TIMEOUT_S, Log, LogEnumerator, LogReader, Record, SimulatedCluster
 
 _LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be read next)")
+_OF_CLIENTS = {
+    "kafka.bootstrap.servers": "simulated:9092",
+    "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_S * 1000),
+}
 
 
 class TopicsLife(Life):
-    """The kafka source: records, transactions, new partitions, expiry, and topics that are recreated."""
+    """The kafka source, while brokers fail and administrators change topics."""
 
     OPTIONS: ClassVar = {
-        "onDataLoss": (None, "report", "report"), "maxOffsetsPerTrigger": (None, "3", "20"),
+        "failOnDataLoss": (None, "true", "false", "false"), "maxOffsetsPerTrigger": (None, "3", "20"),
         "maxOffsetsPerPartition": (None, None, "2"), "maxRecordsPerPartition": (None, None, "2"),
+        "minPartitions": (None, None, "5"), "kafka.isolation.level": (None, "read_uncommitted"),
+        "onSplitError": (None, None, "quarantine"), "maxSplitAttempts": (None, "1"),
         "taskReports": (None, "always"), "discoveryRetries": ("0", "3"), "parallelism": (None, "1", "3"),
     }  # fmt: skip
 
     def begin(self) -> None:
         draw = self.random
-        self.cluster = LogEnumerator.cluster = SimulatedCluster(draw)
+        close_idle_consumers()
+        self.cluster = LogEnumerator.cluster = SimulatedCluster(draw, self.of.tell)
+        for _ in range(draw.randint(0, 6)):
+            self.of.tell(self.cluster.change())
+        self.cluster.unrest = draw.choice((0.0, 0.02, 0.2))
         self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
         self.cluster.forgetfulness = draw.choice((0.0, 0.4))
         # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
         self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
+        self.cluster.time_ms += 1
+        self.first_ms = self.cluster.time_ms if draw.random() < 0.3 else 0
         self.options = {
-            "kafka.bootstrap.servers": "simulated:9092",
+            **_OF_CLIENTS,
             "subscribePattern": "orders-[0-9]",
-            "startingOffsets": "earliest",
+            "stateLocation": STATE,
             "discoveryInterval": "0ms",
             "requestInterval": "1s",
+            "includeHeaders": draw.choice(("false", "true")),
+            **(
+                {"startingTimestamp": str(self.first_ms)}
+                if self.first_ms
+                else {"startingOffsets": "earliest"}
+            ),
         }
         self.options |= self.drawn(self.OPTIONS)
 
     def given(self) -> SourceUnderTest:
-        return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader, schema=LINE)
+        return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader)
 
     def arrive(self) -> None:
         for _ in range(self.random.randint(1, 4)):
@@ -52,38 +74,76 @@ class TopicsLife(Life):
             # Records that its tasks have read and reported may be gone when the batch is repeated.
             self.of.tell(self.cluster.expire())
 
+    def repeats(self, rows: list[Row], again: list[Row]) -> bool:
+        """Whether no others were read; some may be gone by then, and are reported as lost."""
+        return all(self.cluster.records[row[1]].log.has_regrown for row in set(again).difference(rows))
+
     def ask(self) -> None:
-        self.ask_for_a_savepoint()
+        if self.random.random() < 0.3:
+            self._read_once()
+        else:
+            self.ask_for_a_savepoint()
 
     def calm(self) -> None:
         self.cluster.calm()
-        # Apply the remedy of the error about lost data.
-        self.options["onDataLoss"] = "report"
+        if not self.cluster.topics and not self.of.query.rows:
+            self.of.tell(self.cluster.make())  # a pattern that has never matched anything is an error
+        if self.first_ms:
+            self.of.tell(self.cluster.produce())  # neither is a partition without a record to start at
+        # Apply the remedies: of lost data, and of headers whose names are not UTF-8.
+        self.options |= {"failOnDataLoss": "false", "includeHeaders": "false"}
 
     def check(self) -> None:
         # A partition counts as gone once several descriptions in a row do not contain it.
         for _ in range(DESCRIPTIONS_UNTIL_GONE):
             self.of.run_to_the_end()
-        present = {log.name for topic in self.cluster.topics.values() for log in topic.logs}
-        found = Counter(self.of.query.rows)
+        self.of.retry_quarantined()
+        found, wrong = self._values(self.of.query.rows)
         losses = self._losses()
+        began: dict[Log, int] = {}
+        for value in found:
+            log, offset = self.cluster.records[value].log, self.cluster.records[value].offset
+            began[log] = min(offset, began.get(log, offset))
         lost = []
-        for split_id, log in self.cluster.logs.values():
-            delivered = [offset for offset in range(len(log.records)) if found[f"{log.name}/{offset}"]]
-            for offset, record in enumerate(log.records):
-                if record is None or record in found or offset >= log.stable:
-                    continue
-                is_there = log.name in present and offset >= log.start
-                # The query does not have to report records that were gone before it knew the partition.
-                was_seen = record in self.cluster.read or (bool(delivered) and offset > delivered[0])
-                is_reported = any(first <= offset <= last for first, last in losses.get(split_id, ()))
-                if is_there or (was_seen and not is_reported):
-                    lost.append(record)
-        more = [record for record, times in found.items() if times > 1]
-        self.of.outcome.rows = found.total()
-        self.of.outcome.lost, self.of.outcome.duplicated = len(lost), len(more)
-        if lost or more:
-            raise DefectFound(f"lost and not reported: {lost}; duplicated: {more}; losses: {losses}")
+        for value, record in self.cluster.records.items():
+            if value in found or not self._is_due(record):
+                continue
+            # The query does not have to report records that were gone before it knew the partition.
+            log, offset = record.log, record.offset
+            is_known = offset > began.get(log, offset) and offset not in log.shrunk
+            ranges = losses.get(log.split_id, ())
+            is_reported = any(first <= offset <= last for first, last in ranges)
+            if record.is_there or (not is_reported and (is_known or value in self.cluster.read)):
+                lost.append(value)
+        more = [value for value, times in found.items() if times > 1]
+        outcome = self.of.outcome
+        outcome.rows = found.total()
+        outcome.lost, outcome.duplicated = len(lost), len(more) + len(wrong)
+        if lost or more or wrong:
+            raise DefectFound(
+                f"lost and not reported: {lost}; doubled: {more}; wrong: {wrong}; losses: {losses}"
+            )
+        if self.cluster.defect is not None:
+            raise DefectFound(self.cluster.defect)
+
+    def _values(self, rows: list[Row]) -> tuple[Counter[bytes], list[Row]]:
+        """The values of rows that are as their records, and the other rows."""
+        right, wrong = Counter[bytes](), []
+        for row in rows:
+            record = self.cluster.records.get(row[1])
+            if record is not None and row[:7] == record.row and row[7:] in ((), (record.headers,)):
+                right[row[1]] += 1
+            else:
+                wrong.append(row)
+        return right, wrong
+
+    def _is_due(self, record: Record) -> bool:
+        """Whether a record must be delivered, or reported as lost."""
+        log, offset = record.log, record.offset
+        is_open = log.is_open and offset >= log.stable
+        is_lost_track_of = log.has_regrown and offset in log.shrunk
+        is_early = record.time_ms < self.first_ms
+        return not (record.is_aborted or record.is_compacted or is_open or is_lost_track_of or is_early)
 
     def _losses(self) -> dict[str, list[tuple[int, float]]]:
         """The ranges of offsets that were reported as lost, by split: first and last offset of each."""
@@ -93,5 +153,42 @@ class TopicsLife(Life):
             if lost is None or loss.split_id is None:
                 raise DefectFound(f"a loss does not say what is lost: {loss}")
             first, last = lost[1] or lost[3], lost[2]
-            found.setdefault(loss.split_id, []).append((int(first), int(last) if last else math.inf))
+            split_id = loss.split_id.partition("@")[0]
+            found.setdefault(split_id, []).append((int(first), int(last) if last else math.inf))
         return found
+
+    def _read_once(self) -> None:
+        """Read the topics up to a time, as by ``spark.read``."""
+        cluster = self.cluster
+        if not cluster.topics or all(record.time_ms < self.first_ms for record in cluster.records.values()):
+            return
+        until_ms = self.random.choice(list(cluster.records.values())).time_ms
+        options = {**_OF_CLIENTS, "subscribe": ",".join(cluster.topics), "endingTimestamp": str(until_ms)}
+        due = {
+            value for value, record in cluster.records.items()
+            if record.time_ms < until_ms and record.is_there and record.offset < record.log.stable
+        }  # fmt: skip
+        before = set(cluster.read), cluster.forgetfulness
+        # A batch read cannot know a partition that the brokers leave out.
+        cluster.forgetfulness = 0.0
+        try:
+            given = SourceUnderTest(options=options, enumerator=LogEnumerator, reader=LogReader)
+            rows = BatchRead(given.resolve(), given.arrow_schema()).plan().rows()
+        except Flip27Error as error:
+            self.of.tell(f"the batch read fails: {error.what}")
+            return
+        except Killed as killed:
+            self.of.tell(f"the batch read dies: {killed}")
+            return
+        finally:
+            cluster.read, cluster.forgetfulness = before
+        self.of.tell(f"a batch read up to {until_ms} has {len(rows)} rows")
+        found, wrong = self._values(rows)
+        records = cluster.records
+        late = [value for value in found if records[value].time_ms >= until_ms]
+        lost = [
+            value for value in due.difference(found)
+            if records[value].is_there and not records[value].is_aborted and not records[value].is_compacted
+        ]  # fmt: skip
+        if wrong or late or lost or found.total() > len(found):
+            raise DefectFound(f"a batch read up to {until_ms}: {wrong}, {late} and {lost} in {rows}")

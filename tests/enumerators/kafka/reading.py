@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.kafka.poller import Clock
+from flip27_source.enumerators.kafka.client_properties import Clock
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.kafka.reader import KafkaReader

@@ -9,9 +9,10 @@ import pytest
 
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss, as_ranges, of_ranges
 from flip27_source.enumerators.kafka.client import KafkaError
+from flip27_source.enumerators.kafka.client_properties import Clock
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA_OPTIONS
-from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.split import KafkaSplit, TopicPartition, divided
 from flip27_source.enumerators.kafka.start_positions import starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -165,6 +166,14 @@ def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
     lost = assigner.located(split)
     assert isinstance(lost, Loss)
     assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
+
+
+def test_a_partition_that_lost_its_last_records_is_not_read_again() -> None:
+    assigner = assigner_at(FIRST, replace(poll(ends=(7, 20), starts=(0, 0)), tops={("orders", 0): 7}))
+    split = KafkaSplit(split_id="orders/0", next=9, topic_id="a")
+    lost = assigner.located(split)
+    assert isinstance(lost, Loss)
+    assert assigner.after_loss(split, lost) == replace(split, next=7)
 
 
 def test_a_partition_without_a_leader_keeps_its_last_known_end() -> None:

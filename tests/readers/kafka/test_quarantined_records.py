@@ -16,6 +16,7 @@ from flip27_source import edits
 from flip27_source.cli.main import main
 from flip27_source.errors import AttemptError, QuarantineError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import record_schema
+from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import continued, read, stream
@@ -262,7 +263,7 @@ def test_a_repeated_task_quarantines_the_same_records_even_if_their_schema_is_kn
 def test_a_slower_task_that_can_decode_records_that_the_first_quarantined_fails(
     planned: MicroBatchEngine, registry: SchemaRegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.readers.kafka.reader.BATCH_ROWS", 1)
+    monkeypatch.setattr(KafkaReader, "most_rows", 1)
     (task,) = planned.partitions()
     slower = planned.attempt(task, number=1)
     assert next(slower) == delivered(1, 0)
