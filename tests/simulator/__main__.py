@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 
-from .simulation import Outcome, simulate
+from .simulation import KINDS, Outcome, simulate
 
 
 def main() -> int:
@@ -16,12 +16,13 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="number of seeds to play")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, default=None, help="play only this seed, and print its log")
+    parser.add_argument("--life", choices=sorted(KINDS), default=None, help="play only lives of this kind")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed with a defect")
     given = parser.parse_args()
     logging.getLogger("flip27_source").setLevel(logging.CRITICAL)
     if given.seed is not None:
-        return _tell(simulate(given.seed))
-    return _play(range(given.first, given.first + given.seeds), stop=given.stop)
+        return _tell(simulate(given.seed, given.life))
+    return _play(range(given.first, given.first + given.seeds), given.life, stop=given.stop)
 
 
 def _tell(outcome: Outcome) -> int:
@@ -31,13 +32,13 @@ def _tell(outcome: Outcome) -> int:
     return int(outcome.defect is not None)
 
 
-def _play(seeds: range, *, stop: bool) -> int:
+def _play(seeds: range, life: str | None, *, stop: bool) -> int:
     faults: Counter[str] = Counter()
     totals: Counter[str] = Counter()
     defects: list[Outcome] = []
     began = time.monotonic()
     for number, seed in enumerate(seeds, 1):
-        outcome = simulate(seed)
+        outcome = simulate(seed, life)
         faults += outcome.faults
         totals.update(
             steps=outcome.steps, batches=outcome.batches, rows=outcome.rows, lost=outcome.lost,

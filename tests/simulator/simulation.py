@@ -40,6 +40,7 @@ from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
 from .pages_life import PagesLife
+from .postgres_life import PostgresLife
 from .process import Process, SuspendedCall
 from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
@@ -50,6 +51,18 @@ _WRITES = frozenset(
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
 _CALM_BATCHES = 300
 _CALM_RESTARTS = 6
+_LIVES: list[type[Life]] = [
+    FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife, PagesLife, PagesLife,
+    PostgresLife,
+]  # fmt: skip
+
+
+def _kind(life: type[Life]) -> str:
+    return life.__name__.removesuffix("Life").lower()
+
+
+KINDS = {_kind(life): [life] for life in _LIVES}
+"""The kinds of lives by their names."""
 
 
 @dataclass(slots=True)
@@ -76,9 +89,9 @@ class Outcome:
     story: list[str] = field(default_factory=list)
 
 
-def simulate(seed: int) -> Outcome:
-    """Play one seed. A defect is part of the outcome and raises no error."""
-    simulation = Simulation(seed)
+def simulate(seed: int, life: str | None = None) -> Outcome:
+    """Play one seed, of this life if one is named. A defect is part of the outcome and raises no error."""
+    simulation = Simulation(seed, life)
     outcome = simulation.outcome
     try:
         simulation.run()
@@ -103,7 +116,7 @@ class Simulation:
         count: number of processes so far, for their names.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, life: str | None = None) -> None:
         self.random = draw = random.Random(seed)
         self.now_ms = 1_700_000_000_000
         self.steady_ms = 0
@@ -129,9 +142,8 @@ class Simulation:
         self.changes_options = draw.random() < 0.7
         self.cycle_began = 0
         self.planned_from: dict[str, int] = {}
-        lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife, PagesLife, PagesLife)
-        self.life: Life = draw.choice(lives)(self)
-        self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
+        self.life: Life = draw.choice(_LIVES if life is None else KINDS[life])(self)
+        self.outcome.kind = _kind(type(self.life))
         self.neighbour: tuple[Life, Query] | None = None
 
     def run(self) -> None:
@@ -181,6 +193,8 @@ class Simulation:
         self.is_calm = True
         for call in self.stopped:
             call.resume()
+        for life in (self.life, *(self.neighbour or ())[:1]):
+            life.end()
         if self.folder is not None:
             shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
@@ -290,7 +304,7 @@ class Simulation:
                 return False
             tasks = query.partitions()
             rows = query.run_stage(tasks)
-            if self.random.random() < 0.1:
+            if self.life.is_repeatable and self.random.random() < 0.1:
                 again = query.run_stage(tasks)  # foreachBatch with a further action
                 if Counter(again) != Counter(rows):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
@@ -473,6 +487,8 @@ class Simulation:
     def run_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
+            if self.life.is_refused:
+                return
             if self.query.process.is_dead:
                 restarts += 1
                 if restarts > _CALM_RESTARTS:
@@ -503,6 +519,7 @@ class Simulation:
     def _has_a_remedy(self, error: Flip27Error) -> None:
         if not error.remedy:
             raise DefectFound(f"an error does not say what to do: {error}")
+        self.life.failed(error)
 
     def _only_regular(self, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, Flip27Error | Killed):
