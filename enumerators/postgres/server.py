@@ -334,6 +334,18 @@ def has_changes(
     return bool(gaps) or bool(has_changes)
 
 
+def precedes_publication(connection: Connection, slot: Slot, publication: str, *, end: int) -> bool:
+    """Whether the slot has changes, before ``end``, that were made while there was no publication."""
+    import psycopg
+
+    with publication_gaps(connection) as gaps:
+        try:
+            has_changes(connection, slot, publication, position=slot.confirmed, end=end)
+        except psycopg.errors.UndefinedObject:
+            return True
+    return bool(gaps)
+
+
 def _number(connection: Connection, sql: str) -> int:
     return int(row_of(connection, sql)[0])
 

@@ -279,6 +279,9 @@ class PostgresServer(ModelServer):
             for _ in range(4):
                 self._write(self.running[-1])
             self._end(self.running[-1], commits=True)
+        if self.random.random() < 0.2:
+            self.slot = Slot(self.durable, self.durable)
+            self.change(10)
         kind = self.random.choice(("", "", "schema", "all"))
         if kind:
             self.create_publication(kind)

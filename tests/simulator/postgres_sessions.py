@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -68,6 +68,12 @@ class Session:
         self._snapshot: Snapshot | None = None
         self.closed = False
         self.info = SimpleNamespace(server_version=server.version, dbname="shop")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self.closed = True
@@ -165,6 +171,8 @@ class Session:
 
     def _create_slot(self, *_: Any) -> Rows:
         server = self._server
+        if server.slot is not None:
+            raise psycopg.errors.DuplicateObject(f'replication slot "{NAME}" already exists')
         slot = server.slot = Slot(waits_for={transaction.xid for transaction in server.running})
         while slot.confirmed is None:
             self._enter("waiting")
@@ -363,13 +371,13 @@ class Session:
         (names,) = _NAMED.findall(sql.partition(" FROM ")[2])[:1]
         table = self._server.table_named(*names)
         found = self._read(sql, parameters)
-        listed = re.findall(r'\."(\w+)"(?=,|$)', sql.partition("ORDER BY ")[2].partition(" OFFSET")[0])
+        ordered = sql.partition("ORDER BY ")[2].partition(" OFFSET")[0]
         offset = int(sql.partition(" OFFSET ")[2].split()[0])
         if table is None or offset >= len(found):
             return []
-        key = [found[0][0].index(name) for name in listed]
-        keys = sorted(([row[number] for number in key] for _, row in found), key=lambda texts: self._ordered(table, key, texts))
-        return [tuple(keys[offset])]
+        key = _numbers_of(found[0][0], ", ".join(re.findall(r'\.("\w+")(?=,|$)', ordered)))
+        keys = [[row[number] for number in key] for _, row in found]
+        return [tuple(sorted(keys, key=lambda texts: self._ordered(table, key, texts))[offset])]
 
     def _ranges(self, _: str, parameters: Sequence[Any]) -> Rows:
         columns = len(parameters) // 2
