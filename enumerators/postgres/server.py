@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import time
 from dataclasses import dataclass
@@ -248,6 +249,14 @@ def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: floa
             if time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_S)
+
+
+def advance_if_unused(connection: Connection, name: str, lsn: int) -> None:
+    """Release the log before ``lsn``, unless another connection reads the slot."""
+    import psycopg
+
+    with contextlib.suppress(psycopg.errors.ObjectInUse):
+        advance_slot(connection, name, lsn, timeout_s=-1.0)
 
 
 def observe(connection: Connection, *, makes_horizon: bool) -> Observation:

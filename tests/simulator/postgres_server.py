@@ -140,6 +140,7 @@ class RowChange:
     Attributes:
         number: identifies the row, whatever its key.
         messages: what pgoutput sends; None if the log does not have it.
+        is_keyed: whether the table has a primary key.
     """
 
     table: int
@@ -148,6 +149,12 @@ class RowChange:
     before: Row | None = None
     after: Row | None = None
     messages: tuple[Relation, bytes] | None = None
+    is_keyed: bool = True
+
+    @property
+    def moves(self) -> bool:
+        """Whether it gives the row another id."""
+        return self.before is not None and self.after is not None and self.before[0] != self.after[0]
 
 
 class PostgresServer(ModelServer):
@@ -362,6 +369,10 @@ class PostgresServer(ModelServer):
             self._log(transaction, table, "u", number, before, (*before[:2], str(self._rows)))
         elif kind < 10:
             self._log(transaction, table, "d", number, before, None)
+        elif table.is_deferrable and len(numbers) > 1:
+            other = self.random.choice([one for one in numbers if one != number])
+            for one, its in ((number, rows[other][0]), (other, before[0])):
+                self._log(transaction, table, "u", one, rows[one], (its, *rows[one][1:]))
         else:
             moved = self._key(table, self.random.randrange(20) * _STEP + int(before[1]) % _STEP)
             if moved not in taken:
@@ -399,8 +410,9 @@ class PostgresServer(ModelServer):
         self._record(transaction.xid)
         transaction.writes.append(
             RowChange(  # type: ignore[arg-type] # the rows of this model are richer
-                table=table.oid, op=op, number=number, before=before, after=after, messages=messages
-            )
+                table=table.oid, op=op, number=number, before=before, after=after, messages=messages,
+                is_keyed=bool(table.primary),
+            )  # fmt: skip
         )
 
     def _messages(
@@ -659,6 +671,13 @@ class PostgresServer(ModelServer):
             self._statement()
             yield False
 
+    def key_becomes_a_text(self, table: Table) -> Act:
+        key = table.columns[0]
+        if key.type_oid in (INT4, INT8) and self._is_free(table) and self.random.random() < 0.5:
+            table.columns[0] = Column(key.name, TEXT)
+            self._statement()
+            yield True
+
     def table_is_recreated(self, table: Table) -> Act:
         if table.partitions or table.is_unlogged or not self._is_free(table) or self.random.random() < 0.7:
             return
@@ -671,7 +690,8 @@ class PostgresServer(ModelServer):
         yield True
 
     def prepared_transaction_ends(self, _: Table) -> Act:
-        for transaction in [one for one in self.running if one.xid in self.prepared]:
+        transaction = next((one for one in self.running if one.xid in self.prepared), None)
+        if transaction is not None:
             self._end(transaction)
             yield False
 

@@ -21,6 +21,7 @@ from flip27_source.testing.steps import Killed
 from tests.enumerators.postgres.model_server import RECORD, Snapshot
 from tests.readers.postgres import pgoutput_messages as pg
 
+from .lives import DefectFound
 from .postgres_server import INT4, INT8, LOCKED_FOR, NAME, TEXT, VARCHAR, PostgresServer, Row, Slot, Table
 from .process import Process
 
@@ -32,6 +33,7 @@ _BOUND = re.compile(r"\(([^()]+)\) (>=|<) \(((?:CAST\(%s AS text\)::[a-z ]+(?:\(
 _CUT_TO = re.compile(r"::[a-z ]+(?:\((\d+)\))?")
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _ROWS_PER_BLOCK = 3
+_MOST_CALLS = 20_000
 _BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 Rows = Sequence[tuple[Any, ...]]
@@ -64,6 +66,7 @@ class Session:
     def __init__(self, server: PostgresServer, process: Process, number: int, step: Callable[[], None]) -> None:
         self._server, self._process, self._number, self._step = server, process, number, step
         self._started = server.starts
+        self._calls = 0
         self._handlers: list[Callable[[Any], None]] = []
         self._snapshot: Snapshot | None = None
         self.closed = False
@@ -109,6 +112,9 @@ class Session:
 
     def _enter(self, call: str) -> None:
         server = self._server
+        self._calls += 1
+        if self._calls > _MOST_CALLS:
+            raise DefectFound(f"a session sends statements without end: {call}")
         try:
             self._process.gate("sql", call)
         except OSError as error:
