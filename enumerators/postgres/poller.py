@@ -442,7 +442,11 @@ class ServerPoller:
             server.reach_id(connection, request.pending.xid)
         makes_horizon = request.makes_horizon or (has_new and not self._run.reads_once)
         seen = server.observe(connection, makes_horizon=makes_horizon)
-        return self._settled(connection, seen, seen.horizon or request.pending) if self._run.is_bounded else (seen,)
+        return (
+            self._settled(connection, seen, seen.horizon or request.pending)
+            if self._run.is_bounded
+            else (seen,)
+        )
 
     def _settled(
         self, connection: Connection, first: Observation, horizon: Horizon | None, *, before: str = ""

@@ -35,7 +35,7 @@ class PostgresLife(Life):
     """The postgres source: the real enumerator and reader, whose sessions are those of the model."""
 
     OPTIONS: ClassVar = {
-        "onDataLoss": (None, None, "report"), "snapshotChunkRows": ("2", "5"), "parallelism": (None, "1", "3"),
+        "onDataLoss": (None, None, "report"), "snapshotChunkRows": ("2", "5"), "parallelism": (None, "1"),
         "maxLogLagDuringSnapshot": (None, "1", "100"), "maxBytesPerTrigger": (None, None, "50"),
         "discoveryRetries": ("0", "3"), "heartbeatBytes": (None, "100"), "taskReports": (None, "always"),
     }  # fmt: skip
@@ -62,7 +62,7 @@ class PostgresLife(Life):
             self.patches.setattr(module, "time", clock)
         for module in (chunk_rows, log):
             self.patches.setattr(module, "copied_rows", Session.copy)
-        self.patches.setattr(reader, "produced_ahead", lambda items, interrupt: items)
+        self.patches.setattr(reader, "produced_ahead", lambda items, **_: items)
         self.patches.setattr(psycopg, "connect", self._connect)
         made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=draw.getrandbits(128)))
         self.patches.setattr(enumerator, "uuid", made)
@@ -100,7 +100,9 @@ class PostgresLife(Life):
             self.of.run_to_the_end()
         changes = list(self._changes())
         self.of.outcome.rows = len(changes)
-        events = Counter((row["table"], row["_lsn"], row["_seq"], row["op"]) for row in changes if row["op"] != "r")
+        events = Counter(
+            (row["table"], row["_lsn"], row["_seq"], row["op"]) for row in changes if row["op"] != "r"
+        )
         if more := [event for event, times in events.items() if times > 1]:
             self.of.outcome.duplicated = len(more)
             raise DefectFound(f"changes were delivered twice: {more}")
@@ -133,7 +135,9 @@ class PostgresLife(Life):
         lost, more = expected - found, found - expected
         self.of.outcome.lost, self.of.outcome.duplicated = lost.total(), more.total()
         if lost or more:
-            raise DefectFound(f"lost: {sorted(lost)}; wrong: {sorted(more)}; after {sorted(self.server.harms)}")
+            raise DefectFound(
+                f"lost: {sorted(lost)}; wrong: {sorted(more)}; after {sorted(self.server.harms)}"
+            )
 
     def _changes(self) -> Iterator[dict[str, Any]]:
         """The rows of the sink: batch by batch, in the order of the log."""
@@ -141,7 +145,9 @@ class PostgresLife(Life):
         for batch in query.sink.batches:
             if batch.batch_id in query.logs.commits:
                 rows = [dict(zip(_SCHEMA.names, row, strict=True)) for row in batch.rows]
-                yield from sorted(rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["op"])))
+                yield from sorted(
+                    rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["op"]))
+                )
 
     def _connect(self, *, application_name: str, **_: Any) -> Session:
         self.sessions += 1

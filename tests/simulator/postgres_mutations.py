@@ -77,7 +77,9 @@ def what_the_publication_was_is_forgotten_at_a_restart(
 
 @mutation
 @around(WindowDelivery, "__init__")
-def keys_are_those_of_the_present_catalog(init: Any, self: Any, window: Any, *more: Any, **named: Any) -> None:
+def keys_are_those_of_the_present_catalog(
+    init: Any, self: Any, window: Any, *more: Any, **named: Any
+) -> None:
     init(self, replace(window, keys=None), *more, **named)
 
 
@@ -136,7 +138,9 @@ def an_upgraded_server_counts_as_another_one(*_: Any) -> bool:
 
 @mutation
 @around(ServerPoller, "_advanced")
-def a_slot_that_is_older_than_the_publication_stays(_: Any, self: Any, connection: Any, slot: Any, *__: Any) -> Any:
+def a_slot_that_is_older_than_the_publication_stays(
+    _: Any, self: Any, connection: Any, slot: Any, *__: Any
+) -> Any:
     return slot.confirmed
 
 

@@ -63,7 +63,9 @@ class Session:
         step: called before each statement: the server goes on.
     """
 
-    def __init__(self, server: PostgresServer, process: Process, number: int, step: Callable[[], None]) -> None:
+    def __init__(
+        self, server: PostgresServer, process: Process, number: int, step: Callable[[], None]
+    ) -> None:
         self._server, self._process, self._number, self._step = server, process, number, step
         self._started = server.starts
         self._calls = 0
@@ -192,7 +194,9 @@ class Session:
         confirmed = None if slot.confirmed is None else lsn_text(slot.confirmed)
         asked_at = _BEGAN + dt.timedelta(seconds=server.steps)
         kept = server.end - (slot.confirmed or server.end)
-        return [("pgoutput", "shop", confirmed, None, "reserved", kept, False, False, "logical", asked_at, True)]
+        return [
+            ("pgoutput", "shop", confirmed, None, "reserved", kept, False, False, "logical", asked_at, True)
+        ]
 
     def _advance(self, _: str, parameters: Sequence[Any]) -> Rows:
         slot, lsn = self._slot(), parse_lsn(parameters[1])
@@ -220,7 +224,9 @@ class Session:
                 entry = found.entries.get(table.oid)
                 for part in [table] if found.is_via_root else table.files:
                     is_filtered = entry is not None and entry.is_filtered
-                    rows.append((part.schema, part.name, is_filtered, entry is not None and entry.is_cut, False))
+                    rows.append(
+                        (part.schema, part.name, is_filtered, entry is not None and entry.is_cut, False)
+                    )
         return rows
 
     def _marks(self, _: str, parameters: Mapping[str, Any]) -> Rows:
@@ -281,7 +287,7 @@ class Session:
         for column in (self._table(oid).columns[number - 1] for number in numbers):
             has_length = column.type_oid == VARCHAR and _NO_LENGTH not in sql
             length = f"({column.modifier - 4})" if has_length else ""
-            collation = None if column.type_oid in (INT4, INT8) else "pg_catalog.\"default\""
+            collation = None if column.type_oid in (INT4, INT8) else 'pg_catalog."default"'
             rows.append((column.name, False, _SQL_NAMES[column.type_oid] + length, collation))
         return rows
 
@@ -325,7 +331,9 @@ class Session:
         server, table = self._server, self._server.table_named(*_NAMED.findall(sql)[0])
         if table is None:
             raise psycopg.errors.UndefinedTable("relation does not exist")
-        while any(change.op == "t" and change.table == table.oid for t in server.running for change in t.writes):
+        while any(
+            change.op == "t" and change.table == table.oid for t in server.running for change in t.writes
+        ):
             self._enter("waiting")
             server.wait()
         server.locked[self._number] = table.oid, server.steps
@@ -356,12 +364,16 @@ class Session:
             bound = [text[: int(most)] if most else text for text, most in zip(left, cut, strict=False)]
             del left[: len(cut)]
             at = self._ordered(table, key, bound)
-            rows = [r for r in rows if (self._ordered(table, key, [r[n] for n in key]) >= at) == (sign == ">=")]
+            rows = [
+                r for r in rows if (self._ordered(table, key, [r[n] for n in key]) >= at) == (sign == ">=")
+            ]
         return [(columns, row) for row in rows]
 
     def _ordered(self, table: Table, key: Sequence[int], texts: Sequence[str]) -> list[Any]:
         types = [table.columns[number].type_oid for number in key]
-        return [text if kind in (TEXT, VARCHAR) else int(text) for kind, text in zip(types, texts, strict=True)]
+        return [
+            text if kind in (TEXT, VARCHAR) else int(text) for kind, text in zip(types, texts, strict=True)
+        ]
 
     def _chunk(self, sql: str, parameters: Sequence[Any]) -> list[bytes]:
         self._server.locked.pop(self._number, None)
@@ -456,7 +468,7 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("SELECT a.atttypid::bigint, a.atttypmod", _of(Session._types)),
     ("FROM pg_catalog.pg_attribute a", _of(Session._columns)),
     ("SELECT n.nspname, c.relname FROM pg_class", _of(Session._name)),
-    ("SELECT relkind = 'p'", lambda s, server, _, given: [(bool(s._table(given[0]).partitions),)]),
+    ("SELECT relkind = 'p'", lambda s, _, __, given: [(bool(s._table(given[0]).partitions),)]),
     (" OFFSET ", _of(Session._next_bound)),
     ("BEGIN ISOLATION", _of(Session._end)),
     ("ROLLBACK", _of(Session._end)),
