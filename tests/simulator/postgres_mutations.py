@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from flip27_source.enumerators.postgres import poller
+from flip27_source.enumerators.postgres.poller import ServerPoller
 from tests.mutating import Patch, around
 
 
@@ -17,4 +18,14 @@ def kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed(marks: Any, 
     )
 
 
-POSTGRES_MUTATIONS: list[Patch] = [kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed]
+@around(ServerPoller, "_settled")
+def a_first_start_does_not_wait_for_open_transactions(
+    settled: Any, self: Any, connection: Any, first: Any, horizon: Any, *, before: str = ""
+) -> Any:
+    return (first,) if before else settled(self, connection, first, horizon)
+
+
+POSTGRES_MUTATIONS: list[Patch] = [
+    kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed,
+    a_first_start_does_not_wait_for_open_transactions,
+]
