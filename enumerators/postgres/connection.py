@@ -39,6 +39,10 @@ _NO_PUBLICATION = (
     "this server does not send changes that were made while the publication was missing: create it, drop the "
     "slot, and start with a new stateLocation, whose snapshot has all rows"
 )
+_MEANWHILE = (
+    "a table was renamed or altered, or another driver of the query has created this at the same time: start "
+    "the query again; if its columns or names are no longer as before, the query then says what to do"
+)
 _TEMPORARY_FILES = "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"
 _REMEDIES = {
     "57014": (
@@ -52,6 +56,7 @@ _REMEDIES = {
         "convert this text to UTF-8 (convert_from), or leave out its table; if the log has it, also drop the "
         "slot, and start with a new stateLocation, whose snapshot has all rows"
     ),
+    **dict.fromkeys(("42P01", "42703", "3F000", "42710"), _MEANWHILE),
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 

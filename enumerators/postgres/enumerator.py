@@ -315,8 +315,9 @@ class PostgresEnumerator(
             state = replace(state, start=max(state.start, result.upgraded_to))
             assigner.reads_up_to(state.start)
         if result.published is not None:
-            # If the query has created the publication again, its next start must not take that for a loss.
-            self._is_stored &= state.published is None or state.published.oid == result.published.oid
+            # If it was altered, a loss that was reported must be recorded; and if the query has created it
+            # again, its next start must not take that for a loss.
+            self._is_stored &= state.published in (None, result.published)
             state = replace(state, published=result.published)
         self._state = state
 

@@ -218,6 +218,7 @@ class ServerPoller:
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
                 self._peek_after = time.monotonic() + PAUSE_PER_PEEK * (time.monotonic() - began)
+        waits = self._waits(connection, seen[-1], seen[0].horizon or request.pending)
         self._is_first_poll = False
         return PollResult(
             seen=seen,
@@ -230,7 +231,7 @@ class ServerPoller:
             timeline=timeline,
             published=self._published,
             upgraded_to=self._upgraded_to,
-            waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
+            waits=waits,
         )
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
@@ -266,17 +267,15 @@ class ServerPoller:
         publication = self._options[opts.PUBLICATION] or slot
         check_scope(connection, publication, tables, is_first=True)
         listed = self._listed = tuple(table.table for table in tables)
-        added = ensure_publication(connection, publication, listed)
+        ensure_publication(connection, publication, listed)
         self._published = publication_marks(connection, publication, listed)
         existing = self._complete_slot(connection, slot)
         if existing is None:
-            first = oldest_open(connection)
-            if first is not None:
-                _log.info("creating slot %s waits for open transactions; the oldest is %s", slot, first.text)
+            _tell_of_open(connection, f"creating slot {slot}")
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
             server.check_new_slot(existing, database=connection.info.dbname)
-            start = self._advanced(connection, existing) if added else existing.confirmed
+            start = self._advanced(connection, existing, publication)
         start = self._start(connection, start)
         return PostgresState(
             system=system,
@@ -288,14 +287,19 @@ class ServerPoller:
             published=self._published,
         )
 
-    def _advanced(self, connection: Connection, slot: server.Slot) -> int:
-        """Where the log of a slot begins that is older than the publication, or than tables in it.
+    def _advanced(self, connection: Connection, slot: server.Slot, publication: str) -> int:
+        """Where the log of an existing slot begins, after changes that are older than the publication.
 
-        Changes of before, which the log cannot have, are needed only without a snapshot.
+        They are needed only without a snapshot. A slot without such changes stays where it is: if this driver
+        was suspended, its successor reads the slot.
         """
         if self._options[opts.SNAPSHOT] == "never" and self._options[opts.STARTING_LSN] != "latest":
             return slot.confirmed
-        end = server.observe(connection, makes_horizon=False).end
+        # What open transactions have written before is sent when they commit.
+        seen = server.observe(connection, makes_horizon=True)
+        end = self._settled(connection, seen, seen.horizon, before=f"reading slot {slot.name}")[-1].end
+        if not server.precedes_publication(connection, slot, publication, end=end):
+            return slot.confirmed
         server.advance_slot(connection, slot.name, end, timeout_s=self._options[opts.SLOT_TIMEOUT])
         return max(slot.confirmed, end)
 
@@ -438,9 +442,25 @@ class ServerPoller:
         if request.pending is not None:
             server.reach_id(connection, request.pending.xid)
         makes_horizon = request.makes_horizon or (has_new and not self._run.reads_once)
-        seen = [server.observe(connection, makes_horizon=makes_horizon)]
-        horizon = seen[0].horizon or request.pending
-        while self._run.is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
+        seen = server.observe(connection, makes_horizon=makes_horizon)
+        return (
+            self._settled(connection, seen, seen.horizon or request.pending)
+            if self._run.is_bounded
+            else (seen,)
+        )
+
+    def _settled(
+        self, connection: Connection, first: Observation, horizon: Horizon | None, *, before: str = ""
+    ) -> tuple[Observation, ...]:
+        """This observation, and one after every transaction has ended that was open at the horizon.
+
+        Args:
+            before: what waits for them, if this is to be logged.
+        """
+        seen = [first]
+        if before and horizon is not None and first.xmin <= horizon.xid:
+            _tell_of_open(connection, before)
+        while horizon is not None and seen[-1].xmin <= horizon.xid:
             self._waits(connection, seen[-1], horizon)
             time.sleep(_SETTLE_POLL_S)
             seen[1:] = [server.observe(connection, makes_horizon=False)]
@@ -461,3 +481,10 @@ class ServerPoller:
                 has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
             )
         )
+
+
+def _tell_of_open(connection: Connection, doing: str) -> None:
+    """Log the oldest open transaction, if there is one."""
+    first = oldest_open(connection)
+    if first is not None:
+        _log.info("%s waits for open transactions; the oldest is %s", doing, first.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import time
 from dataclasses import dataclass
@@ -250,6 +251,14 @@ def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: floa
             time.sleep(_POLL_S)
 
 
+def advance_if_unused(connection: Connection, name: str, lsn: int) -> None:
+    """Release the log before ``lsn``, unless another connection reads the slot."""
+    import psycopg
+
+    with contextlib.suppress(psycopg.errors.ObjectInUse):
+        advance_slot(connection, name, lsn, timeout_s=-1.0)
+
+
 def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
     """Observe the server now; the assigner's rules depend on the order of the statements."""
     horizon = None
@@ -332,6 +341,18 @@ def has_changes(
     except psycopg.errors.ObjectInUse:
         return None
     return bool(gaps) or bool(has_changes)
+
+
+def precedes_publication(connection: Connection, slot: Slot, publication: str, *, end: int) -> bool:
+    """Whether the slot has changes, before ``end``, that were made while there was no publication."""
+    import psycopg
+
+    with publication_gaps(connection) as gaps:
+        try:
+            has_changes(connection, slot, publication, position=slot.confirmed, end=end)
+        except psycopg.errors.UndefinedObject:
+            return True
+    return bool(gaps)
 
 
 def _number(connection: Connection, sql: str) -> int:

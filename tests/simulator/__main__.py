@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 
-from .simulation import Outcome, simulate
+from .simulation import LIVES, Outcome, simulate
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="number of seeds to play")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, default=None, help="play only this seed, and print its log")
-    parser.add_argument("--life", help="play this kind of life only, such as topics")
+    parser.add_argument("--life", choices=sorted(LIVES), help="play only lives of this kind")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed with a defect")
     given = parser.parse_args()
     logging.getLogger("flip27_source").setLevel(logging.CRITICAL)

@@ -48,9 +48,13 @@ class Life:
         OPTIONS: the values of options that may change between runs; None: not set.
         options: the options of the present run.
         state: the state location.
+        is_repeatable: whether another action of a batch sees the same rows.
+        is_refused: whether the query rightly refuses to continue although all faults have ended.
     """
 
     OPTIONS: ClassVar[Mapping[str, Sequence[str | None]]] = {}
+    is_repeatable: ClassVar[bool] = True
+    is_refused = False
 
     def __init__(self, simulation: Simulation, state: str = STATE) -> None:
         self.of = simulation
@@ -61,6 +65,12 @@ class Life:
 
     def begin(self) -> None:
         """Called before the query is started."""
+
+    def end(self) -> None:
+        """Called after the last check."""
+
+    def failed(self, error: Flip27Error) -> None:
+        """Called when a run of the query has failed."""
 
     def drawn(self, options: Mapping[str, Sequence[str | None]]) -> dict[str, str]:
         """Options with random values."""

@@ -64,6 +64,7 @@ class Query(SparkQuery):
 
     Attributes:
         process: the process of its driver.
+        advancing: the process of the attempt that ran last.
         forsaken: running attempts whose result no longer counts.
         stages_differ: what differed when a batch was planned a second time.
     """
@@ -179,6 +180,7 @@ class Query(SparkQuery):
     def _advance(self, task: _Task, attempt: RunningAttempt) -> None:
         """Read some more rows, and handle the outcome."""
         machine = self.machine
+        self.advancing = attempt.process
         try:
             for _ in range(machine.random.choice((1, 2, 1000))):
                 attempt.rows.append(next(attempt.items))

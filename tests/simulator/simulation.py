@@ -40,6 +40,7 @@ from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
 from .pages_life import PagesLife
+from .postgres_life import PostgresLife
 from .process import Process, SuspendedCall
 from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
@@ -50,13 +51,15 @@ _WRITES = frozenset(
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
 _CALM_BATCHES = 300
 _CALM_RESTARTS = 6
-_LIVES: dict[str, type[Life]] = {
+LIVES: dict[str, type[Life]] = {
     "files": FilesLife,
     "talking": TalkingLife,
     "careless": CarelessLife,
     "topics": TopicsLife,
     "pages": PagesLife,
+    "postgres": PostgresLife,
 }
+"""The kinds of lives by their names."""
 
 
 @dataclass(slots=True)
@@ -136,8 +139,8 @@ class Simulation:
         self.changes_options = draw.random() < 0.7
         self.cycle_began = 0
         self.planned_from: dict[str, int] = {}
-        self.outcome.kind = draw.choice((*_LIVES, "files", "files", "pages")) if life is None else life
-        self.life: Life = _LIVES[self.outcome.kind](self)
+        self.outcome.kind = draw.choice((*LIVES, "files", "files", "pages")) if life is None else life
+        self.life: Life = LIVES[self.outcome.kind](self)
         self.neighbour: tuple[Life, Query] | None = None
 
     def run(self) -> None:
@@ -187,6 +190,8 @@ class Simulation:
         self.is_calm = True
         for call in self.stopped:
             call.resume()
+        for life in (self.life, *(self.neighbour or ())[:1]):
+            life.end()
         if self.folder is not None:
             shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
@@ -296,7 +301,7 @@ class Simulation:
                 return False
             tasks = query.partitions()
             rows = query.run_stage(tasks)
-            if self.random.random() < 0.1:
+            if self.life.is_repeatable and self.random.random() < 0.1:
                 again = query.run_stage(tasks)  # foreachBatch with a further action
                 if not self.life.repeats(rows, again):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
@@ -479,6 +484,8 @@ class Simulation:
     def run_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
+            if self.life.is_refused:
+                return
             if self.query.process.is_dead:
                 restarts += 1
                 if restarts > _CALM_RESTARTS:
@@ -509,6 +516,7 @@ class Simulation:
     def _has_a_remedy(self, error: Flip27Error) -> None:
         if not error.remedy:
             raise DefectFound(f"an error does not say what to do: {error}")
+        self.life.failed(error)
 
     def _only_regular(self, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, Flip27Error | Killed):

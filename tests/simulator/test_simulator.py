@@ -12,6 +12,7 @@ import pytest
 from flip27_source.testing.steps import Killed
 from tests.mutating import Patch
 from tests.simulator.mutations import LIVES, MUTATIONS
+from tests.simulator.postgres_mutations import POSTGRES_MUTATIONS
 from tests.simulator.process import Process, SuspendedCall
 from tests.simulator.simulation import Outcome, simulate
 
@@ -66,15 +67,31 @@ def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None
         "EACCES", "EIO", "ENOSPC", "clock", "full disk", "kill", "nonsense", "power cut", "read-only",
         "short write", "slow thread", "unsynced folder", "zombie",
     }  # fmt: skip
-    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless", "topics", "pages"}
+    assert {outcome.kind for outcome in outcomes} == {
+        "files", "talking", "careless", "topics", "pages", "postgres",
+    }  # fmt: skip
+
+
+def test_a_life_of_postgres_is_the_same_every_time_without_a_defect() -> None:
+    for seed in range(10):
+        first, second = simulate(seed, "postgres"), simulate(seed, "postgres")
+        assert (first.defect, first.story) == (None, second.story)
+
+
+_PUT_BACK = [
+    *((patch, LIVES.get(patch)) for patch in MUTATIONS),
+    *((patch, "postgres") for patch in POSTGRES_MUTATIONS),
+]
 
 
 @pytest.mark.slow  # a test of the simulator
-@pytest.mark.parametrize("put_back", MUTATIONS, ids=lambda patch: patch.__name__)
-def test_a_reintroduced_defect_is_found(put_back: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("put_back", "life"), _PUT_BACK, ids=[patch.__name__ for patch, _ in _PUT_BACK])
+def test_a_reintroduced_defect_is_found(
+    put_back: Patch, life: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_back(monkeypatch)
-    played = (simulate(seed, LIVES.get(put_back)).defect for seed in range(MOST_SEEDS))
-    defect = next(filter(None, played), None)
+    defects = (simulate(seed, life).defect for seed in range(MOST_SEEDS))
+    defect = next(filter(None, defects), None)
     assert defect is not None, f"none of {MOST_SEEDS} seeds shows it"
     assert not defect.startswith(("AttributeError", "TypeError")), f"it no longer fits the code: {defect}"
 

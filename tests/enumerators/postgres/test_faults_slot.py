@@ -123,6 +123,22 @@ def test_without_a_snapshot_changes_are_read_from_the_start_position(
     assert [number for _, number, _ in shop.ops(caught_up(engine))] == read
 
 
+def test_a_first_start_waits_for_transactions_that_have_written_before_there_was_a_publication(
+    shop: FaultyShop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    shop.make_slot("older")
+    writer = shop.session()
+    writer.execute(f"BEGIN; {ROW_11}")
+    started = Running(lambda: caught_up(shop.engine(slotName="older")))
+    until(lambda: "waits for open transactions" in caplog.text, lambda: caplog.text)
+    writer.execute("COMMIT")
+    engine = started.result()
+    shop.execute(ROW_12)
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+    assert len(engine.rows) == 12
+
+
 def test_a_slot_that_sends_prepared_transactions_early_is_refused(shop: FaultyShop) -> None:
     shop.one("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)::text")
     shop.execute("BEGIN", ROW_11, "PREPARE TRANSACTION 'p'")

@@ -1,0 +1,190 @@
+"""The postgres source in a simulation: a table's rows and changes, and what administrators do meanwhile."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+
+from flip27_source.enumerators.postgres import enumerator, poller, server
+from flip27_source.enumerators.postgres.connection import ServerError
+from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
+from flip27_source.enumerators.postgres.schema import ENVELOPE_SCHEMA
+from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
+from flip27_source.readers.postgres import chunk_rows, log, reader
+from flip27_source.readers.postgres.reader import PostgresReader
+from flip27_source.testing.under_test import SourceUnderTest
+
+from .lives import DefectFound, Life
+from .postgres_server import NAME, PostgresServer
+from .postgres_sessions import Session
+
+_STATEMENT_S = 0.01
+_REFUSALS = (DataLossError, DiscoveryError, SplitReadError, ServerError)
+_OPS_IN_ORDER = "dcurt"
+_SCHEMA = ENVELOPE_SCHEMA.remove(ENVELOPE_SCHEMA.get_field_index("unchanged"))
+
+
+class PostgresLife(Life):
+    """The postgres source: the real enumerator and reader, whose sessions are those of the model."""
+
+    OPTIONS: ClassVar = {
+        "onDataLoss": (None, None, "report"), "snapshotChunkRows": ("2", "5"), "parallelism": (None, "1"),
+        "maxLogLagDuringSnapshot": (None, "1", "100"), "maxBytesPerTrigger": (None, None, "50"),
+        "discoveryRetries": ("0", "3"), "heartbeatBytes": (None, "100"), "taskReports": (None, "always"),
+    }  # fmt: skip
+    is_repeatable: ClassVar = False
+
+    def begin(self) -> None:
+        draw = self.random
+        self.server = PostgresServer(draw, self.of.tell)
+        self.busy = draw.choice((0.0, 0.1, 0.3))
+        self.cuts = draw.choice((0.0, 0.0, 0.01))
+        self.is_refused = False
+        self.waited_s = 0.0
+        self.sessions = 0
+        self.options = {
+            "host": "simulated", "database": "shop", "slotName": NAME, "changeFormat": "envelope",
+            "tables": draw.choice(("public.*", "public.t0")), "requestInterval": "1s",
+        }  # fmt: skip
+        self.options |= self.drawn(self.OPTIONS)
+        if self.of.bucket is not None:
+            self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        clock = SimpleNamespace(monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s, sleep=self._wait)
+        self.patches = pytest.MonkeyPatch()
+        for module in (poller, server, chunk_rows, log):
+            self.patches.setattr(module, "time", clock)
+        for module in (chunk_rows, log):
+            self.patches.setattr(module, "copied_rows", Session.copy)
+        self.patches.setattr(reader, "produced_ahead", lambda items, **_: items)
+        self.patches.setattr(psycopg, "connect", self._connect)
+        made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=draw.getrandbits(128)))
+        self.patches.setattr(enumerator, "uuid", made)
+
+    def end(self) -> None:
+        self.patches.undo()
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(
+            options=self.options, enumerator=PostgresEnumerator, reader=PostgresReader, schema=_SCHEMA
+        )
+
+    def arrive(self) -> None:
+        self.server.change(self.random.randint(1, 12))
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def failed(self, error: Flip27Error) -> None:
+        """Once faults have ended, the query may refuse to continue if changes may be lost."""
+        if self.of.is_calm and self.server.harms and isinstance(error, _REFUSALS):
+            self.of.tell(f"this is a refusal after {sorted(self.server.harms)}")
+            self.is_refused = True
+
+    def calm(self) -> None:
+        self.busy = self.cuts = 0.0
+        self.server.calm()
+        # The remedy of the error about lost data.
+        self.options["onDataLoss"] = "report"
+
+    def check(self) -> None:
+        for _ in range(6):
+            # Tables are listed from time to time, and horizons settle from one poll to the next.
+            self.of.pass_time(60_000)
+            self.of.run_to_the_end()
+        changes = list(self._changes())
+        self.of.outcome.rows = len(changes)
+        events = Counter(
+            (row["table"], row["_lsn"], row["_seq"], row["op"]) for row in changes if row["op"] != "r"
+        )
+        if more := [event for event, times in events.items() if times > 1]:
+            self.of.outcome.duplicated = len(more)
+            raise DefectFound(f"changes were delivered twice: {more}")
+        moved = {
+            (transaction.commit, self.server.tables[write.table].name)
+            for transaction in self.server.log
+            for write in transaction.writes
+            if write.moves and write.is_keyed and write.table in self.server.tables
+        }
+        for row in changes:
+            if row["op"] == "u" and (row["_lsn"], row["table"].partition(".")[2]) in moved:
+                before, after = _row(row["before"]), _row(row["after"])
+                if "id" in before and before["id"] != after["id"]:
+                    raise DefectFound(f"a change of a key is not a delete and an insert: {row}")
+        losses = [loss.what for loss in self.of.losses()]
+        if not self.server.harms and self.of.copies:
+            # An attempt that no longer counts may read after its batch is complete, and its log is gone.
+            losses = [what for what in losses if "has moved the slot" not in what]
+        if losses and not self.server.harms:
+            raise DefectFound(f"losses were reported, and nobody did any harm: {losses}")
+        if losses or self.is_refused:
+            return
+        expected = Counter(
+            (table.name, *row)
+            for table in self.server.tables.values()
+            if self.options["tables"] in ("public.*", f"public.{table.name}")
+            for row in self.server.rows_of(table.oid, self.server.snapshot()).values()
+        )
+        found = Counter(replica(changes))
+        lost, more = expected - found, found - expected
+        self.of.outcome.lost, self.of.outcome.duplicated = lost.total(), more.total()
+        if lost or more:
+            raise DefectFound(
+                f"lost: {sorted(lost)}; wrong: {sorted(more)}; after {sorted(self.server.harms)}"
+            )
+
+    def _changes(self) -> Iterator[dict[str, Any]]:
+        """The rows of the sink: batch by batch, in the order of the log."""
+        query = self.of.query
+        for batch in query.sink.batches:
+            if batch.batch_id in query.logs.commits:
+                rows = [dict(zip(_SCHEMA.names, row, strict=True)) for row in batch.rows]
+                yield from sorted(
+                    rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["op"]))
+                )
+
+    def _connect(self, *, application_name: str, **_: Any) -> Session:
+        self.sessions += 1
+        is_task = application_name.startswith(("flip27 chunk", "flip27 log window", "flip27 reader"))
+        process = self.of.query.advancing if is_task else self.of.query.process
+        return Session(self.server, process, self.sessions, self._step)
+
+    def _step(self) -> None:
+        self.waited_s += _STATEMENT_S
+        if self.busy and self.random.random() < self.busy:
+            self.server.step()
+        if self.cuts and self.random.random() < self.cuts:
+            self.of.fault("cut", "a connection is cut")
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    def _wait(self, seconds: float) -> None:
+        self.waited_s += seconds
+        self.server.wait()
+
+
+def replica(changes: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """The rows of a copy to which the changes are applied by the key that each of them has."""
+    copy: list[tuple[str, dict[str, Any]]] = []
+    for change in changes:
+        table, op = change["table"].rpartition(".")[2], change["op"]
+        key, before, after = (_row(change[name]) for name in ("key", "before", "after"))
+        named = before if op in "ud" and not key else key
+        copy = [
+            (other, row)
+            for other, row in copy
+            if other != table or not (op == "t" or (named and named.items() <= row.items()))
+        ]
+        if after:
+            copy.append((table, after))
+    return ((table, *row.values()) for table, row in copy)
+
+
+def _row(text: str | None) -> dict[str, Any]:
+    values = {} if text is None else json.loads(text.replace('"id2":', '"id":'))
+    return {name: str(value) for name, value in values.items()}
