@@ -25,7 +25,21 @@ def a_first_start_does_not_wait_for_open_transactions(
     return (first,) if before else settled(self, connection, first, horizon)
 
 
+@around(poller, "is_upgraded")
+def an_upgraded_server_counts_as_another_one(*_: Any) -> bool:
+    return False
+
+
+@around(ServerPoller, "_advanced")
+def a_slot_that_is_older_than_the_publication_stays(
+    _: Any, self: Any, connection: Any, slot: Any, *__: Any
+) -> Any:
+    return slot.confirmed
+
+
 POSTGRES_MUTATIONS: list[Patch] = [
+    an_upgraded_server_counts_as_another_one,
+    a_slot_that_is_older_than_the_publication_stays,
     kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed,
     a_first_start_does_not_wait_for_open_transactions,
 ]

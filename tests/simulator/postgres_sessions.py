@@ -157,7 +157,7 @@ class Session:
         )
         return [one for one in changes if one[2]]
 
-    def _has_changes(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def has_changes(self, _: str, parameters: Sequence[Any]) -> Rows:
         end, position = parse_lsn(parameters[1]), parse_lsn(parameters[4])
         return [(any(commit + RECORD > position for commit, _, _ in self._sent(end)),)]
 
@@ -177,7 +177,7 @@ class Session:
         rows[0] = _HEADER + rows[0]
         return rows
 
-    def _create_slot(self, *_: Any) -> Rows:
+    def create_slot(self, *_: Any) -> Rows:
         server = self._server
         if server.slot is not None:
             raise psycopg.errors.DuplicateObject(f'replication slot "{NAME}" already exists')
@@ -187,7 +187,7 @@ class Session:
             server.wait()
         return [(lsn_text(slot.confirmed),)]
 
-    def _slot_row(self, *_: Any) -> Rows:
+    def slot_row(self, *_: Any) -> Rows:
         server, slot = self._server, self._server.slot
         if slot is None:
             return []
@@ -198,7 +198,7 @@ class Session:
             ("pgoutput", "shop", confirmed, None, "reserved", kept, False, False, "logical", asked_at, True)
         ]
 
-    def _advance(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def advance(self, _: str, parameters: Sequence[Any]) -> Rows:
         slot, lsn = self._slot(), parse_lsn(parameters[1])
         if slot.confirmed is None or lsn < slot.confirmed:
             raise psycopg.errors.ObjectNotInPrerequisiteState("cannot advance replication slot backwards")
@@ -207,16 +207,16 @@ class Session:
             slot.saved = slot.confirmed
         return []
 
-    def _history(self, *_: Any) -> Rows:
+    def history(self, *_: Any) -> Rows:
         return [(f"{self._server.timeline:08X}.history", self._server.history)]
 
     # The publication.
 
-    def _publication(self, *_: Any) -> Rows:
+    def publication(self, *_: Any) -> Rows:
         found = self._server.publication
         return [] if found is None else [(found.is_via_root, "owner", True, list(found.unpublished))]
 
-    def _published(self, *_: Any) -> Rows:
+    def published(self, *_: Any) -> Rows:
         server, found = self._server, self._server.publication
         rows: list[tuple[Any, ...]] = []
         for table in server.tables.values():
@@ -229,7 +229,7 @@ class Session:
                     )
         return rows
 
-    def _marks(self, _: str, parameters: Mapping[str, Any]) -> Rows:
+    def marks(self, _: str, parameters: Mapping[str, Any]) -> Rows:
         server, found = self._server, self._server.publication
         if found is None:
             return []
@@ -250,7 +250,7 @@ class Session:
                     marks[name] = f"file {part.node}{truncated}"
         return [(found.oid, marks)]
 
-    def _alter(self, sql: str, _: Any) -> Rows:
+    def alter(self, sql: str, _: Any) -> Rows:
         server = self._server
         tables = [server.table_named(*names) for names in _NAMED.findall(sql)]
         present = [table for table in tables if table is not None]
@@ -270,7 +270,7 @@ class Session:
 
     # The catalog.
 
-    def _tables(self, *_: Any) -> Rows:
+    def tables(self, *_: Any) -> Rows:
         return [
             (
                 table.oid, table.schema, table.name, bool(table.partitions), table.identity,
@@ -281,53 +281,53 @@ class Session:
             if not table.is_unlogged
         ]  # fmt: skip
 
-    def _key_columns(self, sql: str, parameters: Sequence[Any]) -> Rows:
+    def key_columns(self, sql: str, parameters: Sequence[Any]) -> Rows:
         numbers, oid = parameters
         rows = []
-        for column in (self._table(oid).columns[number - 1] for number in numbers):
+        for column in (self.table(oid).columns[number - 1] for number in numbers):
             has_length = column.type_oid == VARCHAR and _NO_LENGTH not in sql
             length = f"({column.modifier - 4})" if has_length else ""
             collation = None if column.type_oid in (INT4, INT8) else 'pg_catalog."default"'
             rows.append((column.name, False, _SQL_NAMES[column.type_oid] + length, collation))
         return rows
 
-    def _numbers(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def numbers(self, _: str, parameters: Sequence[Any]) -> Rows:
         names = parameters[1]
         table = self._server.tables.get(parameters[0])
         columns = [] if table is None else table.columns
         return [([number for number, column in enumerate(columns, 1) if column.name in names] or None,)]
 
-    def _partitions(self, _: str, parameters: Sequence[Any]) -> Rows:
-        table = self._table(parameters[0])
+    def partitions(self, _: str, parameters: Sequence[Any]) -> Rows:
+        table = self.table(parameters[0])
         return [
             (part.name, [part.columns[number].name for number in part.identified_by])
             for part in table.partitions
             if part.identity in "di"
         ]
 
-    def _columns(self, _: str, parameters: Sequence[Any]) -> Rows:
-        return [(column.name, *_type_of(column.type_oid)) for column in self._table(parameters[0]).columns]
+    def columns(self, _: str, parameters: Sequence[Any]) -> Rows:
+        return [(column.name, *_type_of(column.type_oid)) for column in self.table(parameters[0]).columns]
 
-    def _types(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def types(self, _: str, parameters: Sequence[Any]) -> Rows:
         pairs = zip(*parameters, strict=True)
         return [(type_oid, modifier, *_type_of(type_oid, modifier)) for type_oid, modifier in pairs]
 
-    def _name(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def name(self, _: str, parameters: Sequence[Any]) -> Rows:
         table = self._server.tables.get(parameters[0])
         return [] if table is None else [(table.schema, table.name)]
 
-    def _table(self, oid: int) -> Table:
+    def table(self, oid: int) -> Table:
         table = self._server.tables.get(oid)
         if table is None:
             raise psycopg.errors.UndefinedTable(f"relation {oid} does not exist")
         return table
 
-    def _count(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def count(self, _: str, parameters: Sequence[Any]) -> Rows:
         return [(sum(oid in self._server.tables for oid in parameters[0]), self._server.snapshot().xmin)]
 
     # The rows.
 
-    def _lock(self, sql: str, _: Any) -> Rows:
+    def lock(self, sql: str, _: Any) -> Rows:
         server, table = self._server, self._server.table_named(*_NAMED.findall(sql)[0])
         if table is None:
             raise psycopg.errors.UndefinedTable("relation does not exist")
@@ -339,12 +339,12 @@ class Session:
         server.locked[self._number] = table.oid, server.steps
         return []
 
-    def _end(self, *_: Any) -> Rows:
+    def end(self, *_: Any) -> Rows:
         self._server.locked.pop(self._number, None)
         self._snapshot = None
         return []
 
-    def _take_snapshot(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def take_snapshot(self, _: str, parameters: Sequence[Any]) -> Rows:
         self._snapshot = self._server.snapshot()
         table = self._server.table_named(*_NAMED.findall(parameters[0])[0])
         return [(str(self._snapshot), None if table is None else table.oid)]
@@ -385,7 +385,7 @@ class Session:
             lines.append(line.getvalue().encode())
         return lines
 
-    def _next_bound(self, sql: str, parameters: Sequence[Any]) -> Rows:
+    def next_bound(self, sql: str, parameters: Sequence[Any]) -> Rows:
         (names,) = _NAMED.findall(sql.partition(" FROM ")[2])[:1]
         table = self._server.table_named(*names)
         found = self._read(sql, parameters)
@@ -397,7 +397,7 @@ class Session:
         keys = [[row[number] for number in key] for _, row in found]
         return [tuple(sorted(keys, key=lambda texts: self._ordered(table, key, texts))[offset])]
 
-    def _ranges(self, _: str, parameters: Sequence[Any]) -> Rows:
+    def ranges(self, _: str, parameters: Sequence[Any]) -> Rows:
         columns = len(parameters) // 2
         bounds = list(zip(*parameters[:columns], strict=True))
         return [(sum(bound <= key for bound in bounds),) for key in zip(*parameters[columns:], strict=True)]
@@ -441,40 +441,40 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("pg_advisory", lambda *_: [(None,)]),
     ("locktype = 'advisory'", lambda *_: []),
     ("pg_is_in_recovery()", lambda _, server, *__: [(False, "logical", server.system)]),
-    ("FROM pg_replication_slots s WHERE", _of(Session._slot_row)),
-    ("pg_create_logical_replication_slot", _of(Session._create_slot)),
-    ("pg_replication_slot_advance", _of(Session._advance)),
+    ("FROM pg_replication_slots s WHERE", _of(Session.slot_row)),
+    ("pg_create_logical_replication_slot", _of(Session.create_slot)),
+    ("pg_replication_slot_advance", _of(Session.advance)),
     ("SELECT pg_current_wal_flush_lsn", lambda _, server, *__: [(lsn_text(server.durable),)]),
     ("pg_walfile_name", lambda _, server, *__: [(server.system, f"{server.timeline:08X}{'0' * 16}")]),
     ("SELECT pg_current_wal_insert_lsn", lambda _, server, *__: [(lsn_text(server.end),)]),
     ("SELECT pg_current_xact_id()", _horizon_id),
-    ("SELECT (SELECT count(*) FROM pg_class", _of(Session._count)),
+    ("SELECT (SELECT count(*) FROM pg_class", _of(Session.count)),
     ("SELECT pg_snapshot_xmin", lambda _, server, *__: [(str(server.snapshot().xmin),)]),
     ("SELECT pg_snapshot_xmax", lambda _, server, *__: [(str(server.snapshot().xmax),)]),
     ("pg_logical_emit_message", _reach_id),
     ("SET LOCAL", lambda *_: []),
-    ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session._has_changes)),
-    ("TIMELINE_HISTORY", _of(Session._history)),
+    ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
+    ("TIMELINE_HISTORY", _of(Session.history)),
     ("locktype = 'transactionid'", _oldest),
-    ("SELECT pubviaroot", _of(Session._publication)),
-    ("FROM pg_publication_tables", _of(Session._published)),
-    ("jsonb_object_agg(name, mark)", _of(Session._marks)),
-    ("CREATE PUBLICATION", _of(Session._alter)),
-    ("ALTER PUBLICATION", _of(Session._alter)),
-    ("c.relkind IN ('r', 'p')", _of(Session._tables)),
-    ("WITH ORDINALITY k(number, place)", _of(Session._key_columns)),
-    ("SELECT array_agg(attnum)", _of(Session._numbers)),
-    ("pg_partition_tree(%s::bigint::oid::regclass) l", _of(Session._partitions)),
-    ("SELECT a.atttypid::bigint, a.atttypmod", _of(Session._types)),
-    ("FROM pg_catalog.pg_attribute a", _of(Session._columns)),
-    ("SELECT n.nspname, c.relname FROM pg_class", _of(Session._name)),
-    ("SELECT relkind = 'p'", lambda s, _, __, given: [(bool(s._table(given[0]).partitions),)]),
-    (" OFFSET ", _of(Session._next_bound)),
-    ("BEGIN ISOLATION", _of(Session._end)),
-    ("ROLLBACK", _of(Session._end)),
-    ("COMMIT", _of(Session._end)),
-    ("LOCK TABLE", _of(Session._lock)),
-    ("to_regclass(%s)", _of(Session._take_snapshot)),
-    ("unnest(%s::text[])", _of(Session._ranges)),
+    ("SELECT pubviaroot", _of(Session.publication)),
+    ("FROM pg_publication_tables", _of(Session.published)),
+    ("jsonb_object_agg(name, mark)", _of(Session.marks)),
+    ("CREATE PUBLICATION", _of(Session.alter)),
+    ("ALTER PUBLICATION", _of(Session.alter)),
+    ("c.relkind IN ('r', 'p')", _of(Session.tables)),
+    ("WITH ORDINALITY k(number, place)", _of(Session.key_columns)),
+    ("SELECT array_agg(attnum)", _of(Session.numbers)),
+    ("pg_partition_tree(%s::bigint::oid::regclass) l", _of(Session.partitions)),
+    ("SELECT a.atttypid::bigint, a.atttypmod", _of(Session.types)),
+    ("FROM pg_catalog.pg_attribute a", _of(Session.columns)),
+    ("SELECT n.nspname, c.relname FROM pg_class", _of(Session.name)),
+    ("SELECT relkind = 'p'", lambda s, _, __, given: [(bool(s.table(given[0]).partitions),)]),
+    (" OFFSET ", _of(Session.next_bound)),
+    ("BEGIN ISOLATION", _of(Session.end)),
+    ("ROLLBACK", _of(Session.end)),
+    ("COMMIT", _of(Session.end)),
+    ("LOCK TABLE", _of(Session.lock)),
+    ("to_regclass(%s)", _of(Session.take_snapshot)),
+    ("unnest(%s::text[])", _of(Session.ranges)),
 ]
 """A part of each statement, and what answers it; the first that fits counts."""
