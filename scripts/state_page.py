@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flip27_source.spark.state_options import STATE_OPTIONS
-from flip27_source.state_tables.views import VIEWS, View
+from flip27_source.state_tables.views import STATE_OPTIONS, VIEWS, View
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "state.md"

@@ -13,7 +13,7 @@ import flip27_source
 from flip27_source import edits, metrics, savepoints, testing
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
 from flip27_source.source_options import ACTION_OPTIONS, CORE_OPTIONS, READER_BOUNDED_OPTIONS
-from flip27_source.spark.state_options import STATE_OPTIONS
+from flip27_source.state_tables.views import STATE_OPTIONS
 from scripts.api_page import error_classes
 
 DOCS = Path(__file__).parents[1] / "docs"

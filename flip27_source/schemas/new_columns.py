@@ -89,10 +89,6 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     raise NoCommonTypeError(f"{one} and {other}")
 
 
-def _integers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return one if one.bit_width > other.bit_width else other
-
-
 def _moments(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The common type of a date and a local timestamp; instants are not compatible with them."""
     if any(types.is_timestamp(kind) and kind.tz is not None for kind in (one, other)):
@@ -123,10 +119,6 @@ def _structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.struct(list(fields.values()))
 
 
-def _lists(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return pa.list_(wider(one.value_type, other.value_type))
-
-
 def _maps(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
 
@@ -134,8 +126,8 @@ def _maps(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 _JOINS = (
     (types.is_struct, _structs),
     (types.is_map, _maps),
-    (types.is_list, _lists),
-    (types.is_integer, _integers),
+    (types.is_list, lambda one, other: pa.list_(wider(one.value_type, other.value_type))),
+    (types.is_integer, lambda one, other: max(one, other, key=lambda kind: kind.bit_width)),
     (types.is_floating, lambda _one, _other: pa.float64()),
     (lambda kind: types.is_decimal(kind) or types.is_integer(kind), _decimal_for),
     (types.is_temporal, _moments),

@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -49,29 +49,17 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     at: str | None = None
 
 
-class NewestDriver(NamedTuple):
-    """The highest epoch, and its driver; None if the record cannot be read."""
+class Driver(NamedTuple):
+    """A driver's epoch, and its record; None if that cannot be read."""
 
     epoch: int
     record: DriverRecord | None
 
 
-def newest_driver(store: Store, lineage: str) -> NewestDriver | None:
-    """The newest driver of a lineage; None if no driver has registered."""
-    epoch = _listed(store, lineage).newest
-    return NewestDriver(epoch, _record(store, lineage, epoch)) if epoch else None
-
-
-def line_driver(store: Store, lineage: str) -> tuple[int, DriverRecord] | None:
-    """The newest driver that continues a known checkpoint, and its epoch; None if there is none.
-
-    A claim alone says nothing: its driver may have been suspended, and find that it must not drive.
-    """
+def drivers(store: Store, lineage: str) -> Iterator[Driver]:
+    """The drivers of a lineage that are known, newest first."""
     for epoch in sorted(_listed(store, lineage).epochs, reverse=True):
-        record = _record(store, lineage, epoch)
-        if record is not None and record.at is not None:
-            return epoch, record
-    return None
+        yield Driver(epoch, _record(store, lineage, epoch))
 
 
 class DriverEpoch:

@@ -17,7 +17,7 @@ from ..coordination.edit_values import AppliedEdit, EditOperation
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
-from .driver_epochs import line_driver
+from .driver_epochs import drivers
 from .file_names import CheckpointName
 from .report_contents import StoredReport, decode_stored_report
 from .segment_files import most_packed_bytes, unpack_segment
@@ -296,14 +296,14 @@ class StoredLineage:
             later = [name for name in names if name.checkpoint_id >= min(twice)]
             head = max(later, key=lambda name: (self._written(name), name))
         is_in_files = self._store is not None and self._given is None
-        driver = line_driver(self.store, self.folder) if is_in_files else None
-        if driver is None:
-            return Line(names=(head,))
-        epoch, record = driver
-        at = CheckpointName.parse(record.at or "")
-        if epoch > self._written(head)[0] and at is not None and at in names:
-            head = at  # the newest driver continues after this checkpoint, and has written nothing yet
-        return Line(names=(head,), is_complete=at == head)
+        for epoch, record in drivers(self.store, self.folder) if is_in_files else ():
+            # A claim alone says nothing: its driver may have been suspended, and find that it must not drive.
+            if record is not None and record.at is not None:
+                at = CheckpointName.parse(record.at)
+                if epoch > self._written(head)[0] and at is not None and at in names:
+                    head = at  # this driver continues after this checkpoint, and has written nothing yet
+                return Line(names=(head,), is_complete=at == head)
+        return Line(names=(head,))
 
     def _written(self, name: CheckpointName) -> tuple[int, int]:
         """The order in which lines were written: by epoch; documents of version 0.1 have only a time."""

@@ -64,7 +64,7 @@ class StateDataSource(DataSource):
 
     def asked(self) -> Options:
         """The checked options; every process that needs them parses them."""
-        from .state_options import PATH, STATE_OPTIONS
+        from flip27_source.state_tables.views import PATH, STATE_OPTIONS
 
         options = Options.parse(self.options, STATE_OPTIONS)
         options.require(PATH, why="it locates the state")

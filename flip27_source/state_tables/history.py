@@ -22,7 +22,7 @@ from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import read_savepoint
 from ..snapshots import file_names
 from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdentity, StoredQuarantined
-from ..snapshots.driver_epochs import NewestDriver, newest_driver
+from ..snapshots.driver_epochs import Driver, drivers
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
@@ -259,8 +259,8 @@ class History:
         """The newest document of a line; None if there is none, or clean-up has removed it."""
         return self.document(line.names[-1]) if line.names else None
 
-    def driver(self) -> NewestDriver | None:
-        return None if self._store is None else newest_driver(self._store, self.lineage.folder)
+    def driver(self) -> Driver | None:
+        return None if self._store is None else next(drivers(self._store, self.lineage.folder), None)
 
 
 class _SourceFile(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -103,7 +103,8 @@ class _Answer(aiohttp.ClientResponse):
         limit = _LARGEST_PAGE_BYTES
         sent = await self._read(limit + 1)
         found = bytearray()
-        for piece in decoded(_cut(sent), self.headers.get("Content-Encoding", "")):
+        pieces = (sent[start : start + _PIECE_BYTES] for start in range(0, len(sent), _PIECE_BYTES))
+        for piece in decoded(pieces, self.headers.get("Content-Encoding", "")):
             found += piece
             if len(found) > limit:
                 break
@@ -124,10 +125,6 @@ class _Answer(aiohttp.ClientResponse):
 def _asked_range(header: str) -> tuple[int, int] | None:
     match = re.fullmatch(r"bytes=(\d+)-(\d+)", header)
     return None if match is None else (int(match[1]), int(match[2]))
-
-
-def _cut(data: bytes) -> Iterator[bytes]:
-    return (data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES))
 
 
 def _known(charset: str | None) -> str:

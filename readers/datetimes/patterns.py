@@ -64,7 +64,8 @@ class Literal:
 
     def read(self, text: str, at: int, fields: Fields) -> int:
         """The position after this element."""
-        if not _same(self.char, text[at : at + 1]):
+        one, other = self.char, text[at : at + 1]
+        if not (one == other or one.upper() == other.upper() or one.lower() == other.lower()):
             raise _MismatchError
         return at + 1
 
@@ -320,10 +321,6 @@ def _end_of_digits(text: str, start: int, most: int) -> int:
     while end < limit and "0" <= text[end] <= "9":
         end += 1
     return end
-
-
-def _same(one: str, other: str) -> bool:
-    return one == other or (one.upper() == other.upper()) or (one.lower() == other.lower())
 
 
 @lru_cache(maxsize=16)

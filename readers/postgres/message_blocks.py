@@ -99,7 +99,7 @@ class MessageBlock:
         if least[index] < 0:
             raise self.error(
                 index,
-                f"the kind of the message, {_shown(kind)}, is unknown",
+                f"the kind of the message, {chr(kind)!a}, is unknown",
                 remedy="only pgoutput with proto_version 1 can be read; if the server is newer than this "
                 "library, update the library",
             )
@@ -124,7 +124,3 @@ def _is_complete(message: bytes) -> bool:
         return message.count(b"\0", 5) == 2 and message.endswith(b"\0")
     content = message.find(b"\0", 10) + 5
     return content > 5 and content + int.from_bytes(message[content - 4 : content], "big") == len(message)
-
-
-def _shown(kind: int) -> str:
-    return repr(chr(kind)) if chr(kind).isascii() and chr(kind).isprintable() else f"0x{kind:02x}"

@@ -26,7 +26,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
 from flip27_source.snapshots import file_names
-from flip27_source.snapshots.driver_epochs import newest_driver
+from flip27_source.snapshots.driver_epochs import drivers
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_contents import decode_stored_report
 from flip27_source.snapshots.segment_files import check_packed
@@ -577,7 +577,7 @@ class Simulation:
         with self.looking():
             store = self.store(self.query.state, self.new_process("a reader", is_driver=False))
             line = StoredLineage(store, committed[-1].lineage).line()
-            driver = newest_driver(store, committed[-1].lineage)
+            driver = next(drivers(store, committed[-1].lineage), None)
             epoch = document_at(store, committed[-1]).raw.epoch
         planned = Offset.from_json(as_value(self.query.logs.offsets[-1])).name
         if line.newest in (committed[-1].name, planned):

@@ -41,7 +41,7 @@ def test_an_unknown_kind_of_message_is_refused_with_its_position() -> None:
         refusal(b"S" + bytes(8))
         == "message 3 of this read of the log: the kind of the message, 'S', is unknown"
     )
-    assert "0x00, is unknown" in refusal(bytes(8))
+    assert r"'\x00', is unknown" in refusal(bytes(8))
 
 
 def test_positions_count_from_the_first_block() -> None:
