@@ -17,7 +17,7 @@ from flip27_source.enumerators.postgres.connection import ServerError
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.postgres.schema import ENVELOPE_SCHEMA
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
-from flip27_source.readers.postgres import chunk_rows, log, reader
+from flip27_source.readers.postgres import chunk_rows, log
 from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.testing.under_test import SourceUnderTest
 
@@ -62,7 +62,7 @@ class PostgresLife(Life):
             self.patches.setattr(module, "time", clock)
         for module in (chunk_rows, log):
             self.patches.setattr(module, "copied_rows", Session.copy)
-        self.patches.setattr(reader, "produced_ahead", lambda items, **_: items)
+        self.patches.setattr(log, "produced_ahead", lambda items, **_: items)
         self.patches.setattr(psycopg, "connect", self._connect)
         made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=draw.getrandbits(128)))
         self.patches.setattr(enumerator, "uuid", made)
