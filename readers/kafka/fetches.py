@@ -55,7 +55,6 @@ class _Range:
     is_paused: bool = False
     is_released: bool = False
     has_failed: bool = False
-    unknown_since: float | None = None
     damage: str | None = None
     open_from: int | None = None
     """Where an open transaction seems to end the partition for read_committed."""
@@ -108,6 +107,8 @@ class Fetches:
         self.seen: set[str] = set()
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
+        self._unknown_since: dict[str, float] = {}
+        """When the brokers first did not know a topic, of which they have given nothing since then."""
         self._per_call = 500
         self._deadline = 0.0
         self._look_after = 0.0
@@ -186,7 +187,7 @@ class Fetches:
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
         size = 0
         if messages:
-            self.seen.add(item.split.topic)
+            self._is_known(item)
             size = self._size_of(messages)
             item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.range_id))
             item.held_bytes += size
@@ -209,7 +210,7 @@ class Fetches:
                 self._causes.append(error)
             return  # brokers may come back: only the time limit decides
         if code == kafka._PARTITION_EOF:
-            self.seen.add(item.split.topic)
+            self._is_known(item)
             item.position = max(item.position, message.offset() or 0)
             if not item.is_done:
                 self._check_end(item)
@@ -271,6 +272,8 @@ class Fetches:
         """Report the loss of the offsets up to ``until``, and continue there."""
         self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
         item.position = until
+        # The brokers have answered: the ranges after this one have their own time.
+        self._deadline = self._now_s() + self._timeout_s
 
     def _offset_at(self, item: _Range, at: int) -> int | None:
         partition = self._partition(item)
@@ -282,16 +285,21 @@ class Fetches:
             error = raised.args[0]
         else:
             if error is None:
-                item.unknown_since = None
+                self._unknown_since.pop(item.split.topic, None)
                 return int(answer.offset)
         if not is_unknown(error):
             self._causes.append(error)
-            item.unknown_since = None
-        elif item.unknown_since is None:
-            item.unknown_since = self._now_s()
-        elif self._now_s() - item.unknown_since >= self._gone_after_s:
+            self._unknown_since.pop(item.split.topic, None)
+            return None
+        now = self._now_s()
+        if now - self._unknown_since.setdefault(item.split.topic, now) >= self._gone_after_s:
             self._gone(item, item.end, "the topic was deleted")
         return None
+
+    def _is_known(self, item: _Range) -> None:
+        """Note that the brokers have given something of a topic."""
+        self.seen.add(item.split.topic)
+        self._unknown_since.pop(item.split.topic, None)
 
     def _pause_others(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
         others = [

@@ -307,13 +307,19 @@ def test_reported_losses_do_not_delay_rows(kafka: KafkaBroker, tmp_path: Path) -
     assert (policy.reports_loss, policy.fails_always) == (True, True)
 
 
-def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:
-    topic = kafka.filled_topic([b"a"])
-    engine = stream(kafka, topic, **{"kafkaConsumer.pollTimeoutMs": 6_000})
+def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka.filled_topic([b"a"], partitions=3)
+    engine = stream(kafka, topic, inline_state=True, **{"kafkaConsumer.pollTimeoutMs": 6_000})
     assert engine.trigger()
     kafka.delete_topic(topic)
     with pytest.raises(DataLossError, match="offsets 0 to 0 are gone"):
         engine.run_batch()
+    engine.restart(options={"failOnDataLoss": "false"})
+    with caplog.at_level(logging.WARNING, "flip27_source"):
+        engine.run_batch()
+    assert caplog.text.count("offsets 0 to 0 are gone: the topic was deleted") == 3
 
 
 @pytest.mark.parametrize("is_checked", [False, True], ids=["before its id is checked", "afterwards"])
