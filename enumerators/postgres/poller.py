@@ -195,6 +195,10 @@ class ServerPoller:
         timeline: Timeline | None = None
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
+            if known_state is not None and slot.confirmed < state.start:
+                # A server that was killed has the slot where it was at the last checkpoint, which may be
+                # before the publication: the server may then refuse to decode the log.
+                server.advance_if_unused(connection, slot.name, state.start)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
@@ -298,9 +302,10 @@ class ServerPoller:
         # What open transactions have written before is sent when they commit.
         seen = server.observe(connection, makes_horizon=True)
         end = self._settled(connection, seen, seen.horizon, before=f"reading slot {slot.name}")[-1].end
-        if not server.precedes_publication(connection, slot, publication, end=end):
+        timeout_s = self._options[opts.SLOT_TIMEOUT]
+        if not server.precedes_publication(connection, slot, publication, end=end, timeout_s=timeout_s):
             return slot.confirmed
-        server.advance_slot(connection, slot.name, end, timeout_s=self._options[opts.SLOT_TIMEOUT])
+        server.advance_slot(connection, slot.name, end, timeout_s=timeout_s)
         return max(slot.confirmed, end)
 
     def _complete_slot(self, connection: Connection, name: str) -> server.Slot | None:

@@ -343,16 +343,31 @@ def has_changes(
     return bool(gaps) or bool(has_changes)
 
 
-def precedes_publication(connection: Connection, slot: Slot, publication: str, *, end: int) -> bool:
-    """Whether the slot has changes, before ``end``, that were made while there was no publication."""
+def precedes_publication(
+    connection: Connection, slot: Slot, publication: str, *, end: int, timeout_s: float
+) -> bool:
+    """Whether the slot has changes, before ``end``, that were made while there was no publication.
+
+    Raises:
+        DiscoveryError: another connection still reads the slot after ``timeout_s``.
+    """
     import psycopg
 
-    with publication_gaps(connection) as gaps:
-        try:
-            has_changes(connection, slot, publication, position=slot.confirmed, end=end)
-        except psycopg.errors.UndefinedObject:
-            return True
-    return bool(gaps)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with publication_gaps(connection) as gaps:
+            try:
+                found = has_changes(connection, slot, publication, position=slot.confirmed, end=end)
+            except psycopg.errors.UndefinedObject:
+                return True
+        if found is not None:
+            return bool(gaps)
+        if time.monotonic() > deadline:
+            raise DiscoveryError(
+                f"slot {slot.name} has been read by another connection for {timeout_s:.0f} s",
+                remedy="end the other reader (pg_terminate_backend), or give each query its own slotName",
+            )
+        time.sleep(_POLL_S)
 
 
 def _number(connection: Connection, sql: str) -> int:

@@ -95,12 +95,17 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
     [({}, 11), ({"snapshot": "never", "startingLsn": "latest"}, 0)],
     ids=["initial", "never"],
 )
+@pytest.mark.parametrize("is_back", [False, True], ids=["", "a killed server has it where it was"])
 def test_a_slot_that_is_older_than_the_publication_is_advanced_at_the_first_start(
-    shop: FaultyShop, options: dict[str, str], rows: int
+    shop: FaultyShop, options: dict[str, str], rows: int, *, is_back: bool
 ) -> None:
     shop.make_slot("older")
-    shop.execute(ROW_11)
+    shop.execute(ROW_11, "SELECT pg_copy_logical_replication_slot('older', 'saved')")
     engine = caught_up(shop.engine(slotName="older", **options))
+    if is_back:
+        engine.restart()
+        shop.execute("SELECT pg_drop_replication_slot('older')")
+        shop.execute("SELECT pg_copy_logical_replication_slot('saved', 'older')")
     shop.execute(ROW_12)
     assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
     assert len(engine.rows) == rows + 1
