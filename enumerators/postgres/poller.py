@@ -194,11 +194,7 @@ class ServerPoller:
         slot: server.Slot | None = None
         timeline: Timeline | None = None
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = self._slot(connection, state)
-            if known_state is not None and slot.confirmed < state.start:
-                # A server that was killed has the slot where it was at the last checkpoint, which may be
-                # before the publication: the server may then refuse to decode the log.
-                server.advance_if_unused(connection, slot.name, state.start)
+            slot = _moved_forward(connection, self._slot(connection, state), known_state)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
@@ -493,3 +489,14 @@ def _tell_of_open(connection: Connection, doing: str) -> None:
     first = oldest_open(connection)
     if first is not None:
         _log.info("%s waits for open transactions; the oldest is %s", doing, first.text)
+
+
+def _moved_forward(connection: Connection, slot: server.Slot, known: PostgresState | None) -> server.Slot:
+    """The slot, moved to the start of the query again if it is before it.
+
+    A server that was killed has the slot where it was at the last checkpoint, which may be before the
+    publication: the server may then refuse to decode the log.
+    """
+    if known is not None and slot.confirmed < known.start:
+        server.advance_if_unused(connection, slot.name, known.start)
+    return slot
