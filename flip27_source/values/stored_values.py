@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -192,7 +192,7 @@ class _FlatClass:
             hints = get_type_hints(declared, include_extras=True)
         except NameError:
             return None
-        allowed = {item.name: _scalars_of(hints[item.name]) for item in fields}
+        allowed = {item.name: _scalars_of(hints[item.name], item.default) for item in fields}
         return cls(declared, allowed) if all(allowed.values()) else None
 
     def has(self, value: Any) -> bool:
@@ -220,10 +220,12 @@ class _FlatClass:
         return all(math.isfinite(items[place]) for place in floats) if floats else True
 
 
-def _scalars_of(hint: Any) -> frozenset[type]:
-    """The scalar types that an annotation allows; empty if it allows other types too."""
+def _scalars_of(hint: Any, default: Any) -> frozenset[type]:
+    """The scalar types, and UNSET as the default, that an annotation allows besides literals; else empty."""
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return frozenset(parts) if SCALARS.issuperset(parts) else frozenset()
+    parts = tuple(part for part in parts if get_origin(part) is not Literal)
+    known = SCALARS | {msgspec.UnsetType} if default is msgspec.UNSET else SCALARS
+    return frozenset(parts) if known.issuperset(parts) else frozenset()
 
 
 def is_unicode(text: str) -> bool:

@@ -20,7 +20,7 @@ from rich.console import Console
 from flip27_source import __version__, savepoints
 from flip27_source.cli.app import COMMANDS as SUMMARIES
 from flip27_source.cli.app import GROUPS, whole_app
-from flip27_source.cli.commands import pairs, storage_options
+from flip27_source.cli.commands import FileSystem, pairs
 from flip27_source.cli.rendering import Answer, Rendering, Table, cell_text
 from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.state_tables.views import VIEWS
@@ -290,7 +290,7 @@ def test_a_secret_is_hidden_at_any_depth_and_by_any_name_of_a_credential() -> No
 
 def test_storage_options_are_read_as_the_source_reads_them() -> None:
     given = ["key=0123", "anon=true", 'client_kwargs={"a": 1}', "url=http://host?a=b"]
-    assert storage_options(given) == {
+    assert FileSystem(storage=given).options == {
         "key": "0123",
         "anon": True,
         "client_kwargs": {"a": 1},

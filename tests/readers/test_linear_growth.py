@@ -112,6 +112,7 @@ def test_json_lines_next_to_a_few_odd_lines_stay_fast_in_any_number(tmp_path: Pa
 
 HTTP_USES: dict[str, list[tuple[str, dict[str, str]]]] = {
     "pagination": [(kind, {}) for kind in KINDS],
+    "missingListIsEmpty": [("cursor", {"missingListIsEmpty": "true"})],
     "recordsPath": [("cursor", {})],
     "atEnd": [("page", {"atEnd": "finish"}), ("since", {"atEnd": "finish"})],
     "cursorPath": [("feed", {"emptyPageEnds": "true"})],

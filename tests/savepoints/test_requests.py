@@ -79,7 +79,7 @@ def test_the_next_checkpoint_becomes_a_savepoint_and_every_requester_is_notified
     Path(savepoint, "readers", "0", "a.bin").write_bytes(b"altered")
     assert [file.name for file in savepoints.verify(str(savepoint)).damaged] == ["readers/0/a.bin"]
     found = open_savepoint_at(str(savepoint), {})
-    assert found.document.is_savepoint
+    assert found.document.raw.kind == "savepoint"
     assert list(found.metadata.readers) == ["0/a.bin"]
     fork = on_disk(Feed, Remembering, tmp_path / "fork", feed="asked", savepoint=str(savepoint))
     FEEDS["asked"] += items("b")

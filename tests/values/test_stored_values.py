@@ -9,7 +9,7 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -360,11 +360,13 @@ class Flat:
     length: int
     ratio: float | None = None
     tag: str | int | None = None
+    moved: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
 @given(
     st.builds(
         Flat,
+        moved=st.sampled_from([msgspec.UNSET, True, False, None]),
         name=st.text(st.characters(exclude_categories=())) | st.integers(),
         length=st.integers() | st.booleans() | st.floats() | st.just(Level.LOW),
         ratio=st.none() | st.floats() | st.integers() | st.booleans(),

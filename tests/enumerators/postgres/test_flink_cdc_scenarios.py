@@ -65,6 +65,34 @@ def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> Non
         assert set(kinds(customers)) == {"r"}
 
 
+@pytest.mark.parametrize("parallelism", ["1", "4"])
+def test_read_multiple_table_with_single_and_multiple_parallelism(
+    postgres: PostgresServer, parallelism: str
+) -> None:
+    other = TABLE.replace("customers", "customers_1"), ROWS.replace("customers", "customers_1")
+    with query(
+        postgres, TABLE, ROWS, *other, tables="public.customers,public.customers_1", parallelism=parallelism,
+        key=("_table", "id"),
+    ) as customers:  # fmt: skip
+        customers.until_planned()
+        customers.execute(*CHANGES)
+        customers.engine.run_batch()
+        customers.write(*(change.replace("customers", "customers_1") for change in CHANGES))
+        customers.check_copy("customers", "customers_1")
+
+
+def test_new_lsn_committed_when_checkpoint(customers: Query) -> None:
+    customers.read_all()
+    before = customers.confirmed()
+    customers.execute(*CHANGES)
+    customers.engine.restart(available_now=True)
+    customers.until_planned()
+    assert customers.confirmed() == before
+    customers.engine.run_batch()
+    customers.catch_up()
+    assert customers.confirmed() >= max(change["_lsn"] for change in customers.changes)
+
+
 def test_commit_lsn_when_task_manager_failover(customers: Query) -> None:
     customers.read_all()
     before = customers.confirmed()
