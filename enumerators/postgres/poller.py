@@ -187,7 +187,7 @@ class ServerPoller:
         state = known_state or setup
         if state is not None and seen[-1].end != self._checked_to:
             # After the end of the log was observed: what is read up to there was published as before.
-            self._check_publication(connection, state, (*request.known, *self._listed))
+            self._check_publication(connection, state.publication, (*request.known, *self._listed))
             self._checked_to = seen[-1].end
         cuts = self._cuts(connection, request, new)
         position, changes = request.position, None
@@ -268,7 +268,7 @@ class ServerPoller:
         check_scope(connection, publication, tables, is_first=True)
         listed = self._listed = tuple(table.table for table in tables)
         ensure_publication(connection, publication, listed)
-        self._published = publication_marks(connection, publication, listed)
+        self._check_publication(connection, publication, listed)
         existing = self._complete_slot(connection, slot)
         if existing is None:
             _tell_of_open(connection, f"creating slot {slot}")
@@ -400,7 +400,7 @@ class ServerPoller:
             return
         for loss in recreated(known, self._listed):
             self._report_data_loss(loss, remedy=START_AGAIN)
-        self._check_publication(connection, state, known)
+        self._check_publication(connection, state.publication, known)
         added = ensure_publication(connection, state.publication, self._listed)
         if added and self._published is not None:
             unknown = {str(table.oid) for table in added}
@@ -408,18 +408,18 @@ class ServerPoller:
             self._published = replace(self._published, marks=left)
 
     def _check_publication(
-        self, connection: Connection, state: PostgresState, tables: Sequence[TableName]
+        self, connection: Connection, publication: str | None, tables: Sequence[TableName]
     ) -> None:
         """Report changes that the log may lack because the publication was altered since the last check.
 
         If the whole publication is missing, reading the log shows that.
         """
-        if state.publication is None:
+        if publication is None:
             return
-        now = publication_marks(connection, state.publication, tables)
+        now = publication_marks(connection, publication, tables)
         if now is not None:
             before = self._published or PublicationMarks(oid=now.oid)
-            for loss in alterations(before, now, tables, publication=state.publication):
+            for loss in alterations(before, now, tables, publication=publication):
                 self._report_data_loss(loss, remedy=START_AGAIN)
         self._published = now
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.catalog import CatalogTable
+from flip27_source.enumerators.postgres.connection import said
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DiscoveryError
@@ -235,7 +236,7 @@ def publication_marks(
 
 def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> list[TableName]:
     """Create the publication, or add the tables that it lacks, and return those that it did not have."""
-    import psycopg
+    from psycopg import errors
 
     publication = find_publication(connection, name)
     lacking = list(tables) if publication is None else publication.lacks(tables)
@@ -248,9 +249,19 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
         refused = f"the role may not add {_listed(lacking)} to the publication {name}"
     try:
         connection.execute(sql)
-    except psycopg.errors.InsufficientPrivilege as error:
+    except errors.InsufficientPrivilege as error:
         raise DiscoveryError(
-            f"{refused}: {error.diag.message_primary}", remedy=f"have the owner of the tables run: {sql};"
+            f"{refused}: {said(error)}", remedy=f"have the owner of the tables run: {sql};"
+        ) from None
+    except (
+        errors.ObjectNotInPrerequisiteState,
+        errors.InvalidParameterValue,
+        errors.UndefinedTable,
+    ) as error:
+        raise DiscoveryError(
+            f"the publication {name} cannot have {_listed(lacking)}: {said(error)}",
+            remedy="start the query again: a table was dropped or set UNLOGGED while tables were listed; set it "
+            "LOGGED, or leave it out of the option tables",
         ) from None
     _log.info("publication of the postgres source: %s", sql)
     return lacking

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations
+from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations, ensure_publication
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
 from flip27_source.testing import MicroBatchEngine
@@ -352,6 +352,30 @@ def test_a_partition_that_was_unlogged_for_a_while_is_data_loss(shop: FaultyShop
     )
     with pytest.raises(DataLossError, match=r"table public\.parts .* SET UNLOGGED"):
         caught_up(engine)
+
+
+@pytest.mark.parametrize("kind", ["ALL TABLES", "TABLES IN SCHEMA public"])
+@pytest.mark.parametrize("statement", ["ALTER TABLE orders SET UNLOGGED", "DROP TABLE orders"])
+def test_a_table_that_is_unlogged_or_dropped_while_tables_are_listed_is_named(
+    shop: FaultyShop, kind: str, statement: str
+) -> None:
+    shop.execute(f"CREATE PUBLICATION p FOR {kind}", statement)
+    orders = TableName(oid=16400, schema="public", name="orders")
+    with pytest.raises(DiscoveryError, match=r'publication p cannot have "public"\."orders": .* \[.{5}\]'):
+        ensure_publication(shop.control, "p", [orders])
+
+
+def test_a_table_that_is_removed_as_soon_as_the_query_has_published_it_is_data_loss(shop: FaultyShop) -> None:
+    removed = REMOVED.format(slot=shop.slot)
+    shop.execute(
+        "CREATE FUNCTION removed() RETURNS event_trigger LANGUAGE plpgsql "
+        f"AS $$ BEGIN {removed}; END $$",
+        "CREATE EVENT TRIGGER at_once ON ddl_command_end WHEN TAG IN ('CREATE PUBLICATION') "
+        "EXECUTE FUNCTION removed()",
+    )  # fmt: skip
+    with pytest.raises(DataLossError, match=r"table public\.orders was removed from publication"):
+        shop.read()
+    shop.read()
 
 
 def test_a_running_query_reads_nothing_after_its_publication_was_altered(shop: FaultyShop) -> None:
