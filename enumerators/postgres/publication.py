@@ -260,8 +260,8 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
     ) as error:
         raise DiscoveryError(
             f"the publication {name} cannot have {_listed(lacking)}: {said(error)}",
-            remedy="start the query again: a table was dropped or set UNLOGGED while tables were listed; set it "
-            "LOGGED, or leave it out of the option tables",
+            remedy="start the query again: a table was dropped or set UNLOGGED while tables were listed; set "
+            "it LOGGED, or leave it out of the option tables",
         ) from None
     _log.info("publication of the postgres source: %s", sql)
     return lacking
