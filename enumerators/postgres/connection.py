@@ -40,8 +40,8 @@ _NO_PUBLICATION = (
     "slot, and start with a new stateLocation, whose snapshot has all rows"
 )
 _MEANWHILE = (
-    "a table was renamed or altered, or another driver of the query has created this at the same time: start "
-    "the query again; if its columns or names are no longer as before, the query then says what to do"
+    "a table was renamed or altered, a slot was dropped, or another driver of the query has created this at "
+    "the same time: start the query again, which then says what to do if this is no longer as before"
 )
 _TEMPORARY_FILES = "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"
 _REMEDIES = {
@@ -56,7 +56,7 @@ _REMEDIES = {
         "convert this text to UTF-8 (convert_from), or leave out its table; if the log has it, also drop the "
         "slot, and start with a new stateLocation, whose snapshot has all rows"
     ),
-    **dict.fromkeys(("42P01", "42703", "3F000", "42710"), _MEANWHILE),
+    **dict.fromkeys(("42P01", "42703", "3F000", "42710", _NO_OBJECT), _MEANWHILE),
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 
@@ -231,8 +231,8 @@ def _remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | No
     if sqlstate == _NO_PRIVILEGE:
         remedy = _REPLICATION if "replication" in said.lower() else _SELECT
         return remedy.format(role=user or "<role>")
-    if sqlstate == _NO_OBJECT:
-        return _NO_PUBLICATION if "publication" in said.lower() else None
+    if sqlstate == _NO_OBJECT and "publication" in said.lower():
+        return _NO_PUBLICATION
     if sqlstate == _TOO_MUCH and "temp_file_limit" in said:
         return _TEMPORARY_FILES
     return _REMEDIES.get(sqlstate or "")

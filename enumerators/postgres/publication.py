@@ -46,6 +46,7 @@ FROM pg_publication_tables t WHERE t.pubname = %s
 """
 _NOT_PUBLISHED = "none"
 _TRUNCATED = "truncated"
+_IDENTITY = "identity"
 
 # ALTER PUBLICATION ... SET writes the publication's row again, and adding a table or a schema writes an entry
 # with another oid. SET SCHEMA writes the dependency of the table on its schema again.
@@ -78,7 +79,11 @@ m(name, mark) AS (
         UNION ALL
         SELECT relid FROM pg_partition_tree(t.oid) WHERE t.relkind = 'p' AND isleaf) l(oid)
     JOIN pg_class c USING (oid)
-    WHERE NOT EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid))
+    WHERE NOT EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+    UNION ALL
+    SELECT concat_ws(' ', t.oid, '{_IDENTITY}', i.indexrelid), i.xmin::text
+    FROM p, t, pg_partition_tree(t.oid) l JOIN pg_index i ON i.indrelid = l.relid
+    WHERE t.relkind = 'p' AND l.isleaf AND i.indisunique AND NOT i.indisprimary)
 SELECT p.oid::bigint, (SELECT jsonb_object_agg(name, mark) FROM m) FROM p
 """
 _SCHEMA_MARK = """(
@@ -95,8 +100,9 @@ class PublicationMarks:
 
     Attributes:
         entries: only in a state of an older release: the oids of tables, each with the oid of its entry.
-        marks: of the publication itself, of the query's tables by their oids, and of the storage of those
-            without an entry of their own. A mark that is not known yet cannot have changed.
+        marks: of the publication itself, of the query's tables by their oids, of the storage of those without
+            an entry of their own, and of unique indexes of partitions. A mark that is not known yet cannot
+            have changed.
     """
 
     oid: int
@@ -311,6 +317,11 @@ def alterations(
             loss = (
                 f"publication {publication} was altered; the log may lack earlier changes, because the "
                 "publication may have left out kinds of changes or named partitions instead of their tables"
+            )
+        elif storage.startswith(_IDENTITY):
+            loss = (
+                f"the replica identity of a partition of {table} was altered (USING INDEX, or CLUSTER by it) "
+                "for a while; the log may lack the former keys of rows that were changed"
             )
         elif storage:
             if mark.split()[:2] == last.split()[:2] or mark.endswith(_TRUNCATED):

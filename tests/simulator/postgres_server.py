@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from flip27_source.enumerators.postgres.assigner import Observation
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot, Transaction
@@ -52,6 +53,7 @@ class Table:
         identity: d, n, f or i.
         node, index_node: the files of the table and of the index of its primary key.
         placed_by: the transaction that has put it into its schema.
+        marked_by: the transaction that has made its index that of the replica identity, or no longer.
     """
 
     oid: int
@@ -66,6 +68,7 @@ class Table:
     identity: str = "d"
     is_deferrable: bool = False
     is_unlogged: bool = False
+    marked_by: int = 0
     partitions: list[Table] = field(default_factory=list)
 
     @property
@@ -329,9 +332,17 @@ class PostgresServer(ModelServer):
         else:
             self._end(transaction, commits=what < 0.97)
 
+    def observe(self, *, makes_horizon: bool) -> Observation:
+        seen = super().observe(makes_horizon=makes_horizon)
+        if seen.horizon is not None:
+            self._record(seen.horizon.xid)  # its commit, which is not durable yet
+        return replace(seen, lsn_after=self.end)
+
     def _end(self, transaction: Transaction, *, commits: bool = True) -> None:
         if commits:
             self.write_commit(transaction)
+        if transaction.commit is None:
+            self._record(transaction.xid)  # its rollback
         self.end_of(transaction)
         self.prepared.discard(transaction.xid)
         self._complete_slot()
@@ -649,13 +660,12 @@ class PostgresServer(ModelServer):
         if not table.partitions or not self._is_free(table):
             return
         part = self.random.choice(table.partitions)
-        before, part.identity = part.identity, "i"
-        self._statement()
+        before = part.identity
+        part.identity, part.marked_by = "i", self._statement()
         yield before != "i"
         while not self._is_free(table):
             yield True
-        part.identity = before
-        self._statement()
+        part.identity, part.marked_by = before, self._statement()
 
     def key_is_dropped(self, table: Table) -> Act:
         if table.partitions or not table.primary or not self._is_free(table):

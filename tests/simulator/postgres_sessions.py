@@ -248,6 +248,8 @@ class Session:
                     truncated = " truncated" if part.index_node == part.node + 1 else ""
                     name = f"{table.oid} storage {part.oid} {server.columns_digest(part)}"
                     marks[name] = f"file {part.node}{truncated}"
+            for part in table.partitions:
+                marks[f"{table.oid} identity {part.oid}"] = str(part.marked_by)
         return [(found.oid, marks)]
 
     def alter(self, sql: str, _: Any) -> Rows:

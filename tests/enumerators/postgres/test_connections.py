@@ -49,6 +49,7 @@ def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
          "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"),
         ("-c client_encoding=utf8", "SELECT convert_from('\\xe4', 'SQL_ASCII')",
          "the database has the encoding SQL_ASCII, .* convert this text to UTF-8"),
+        ("", "SELECT pg_replication_slot_advance('gone', '0/1')", ".* a slot was dropped, .* start "),
     ],
 )  # fmt: skip
 def test_the_remedy_is_that_of_the_cause(

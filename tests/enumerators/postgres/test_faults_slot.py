@@ -341,16 +341,24 @@ def test_other_new_storage_of_a_published_table_is_no_loss(
     assert shop.ops(engine) == [("c", 1, None), ("t", None, None), ("c", 2, None)]
 
 
-def test_a_partition_that_was_unlogged_for_a_while_is_data_loss(shop: FaultyShop) -> None:
+@pytest.mark.parametrize(
+    ("altered", "taken_back", "said"),
+    [
+        ("SET UNLOGGED", "SET LOGGED", r"table public\.parts .* SET UNLOGGED"),
+        ("REPLICA IDENTITY USING INDEX part_name", "REPLICA IDENTITY DEFAULT", r"of public\.parts .* keys"),
+    ],
+)
+def test_a_partition_that_was_altered_for_a_while_is_data_loss(
+    shop: FaultyShop, altered: str, taken_back: str, said: str
+) -> None:
     shop.execute(
-        "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
-        "CREATE TABLE part PARTITION OF parts DEFAULT",
+        "CREATE TABLE parts (id int PRIMARY KEY, name text NOT NULL) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT", "CREATE UNIQUE INDEX part_name ON part (name)",
+        "INSERT INTO parts VALUES (1, 'x')",
     )  # fmt: skip
     engine = caught_up(shop.engine(tables="public.parts"))
-    shop.execute(
-        "ALTER TABLE part SET UNLOGGED", "INSERT INTO parts VALUES (1)", "ALTER TABLE part SET LOGGED"
-    )
-    with pytest.raises(DataLossError, match=r"table public\.parts .* SET UNLOGGED"):
+    shop.execute(f"ALTER TABLE part {altered}", "UPDATE parts SET id = 2", f"ALTER TABLE part {taken_back}")
+    with pytest.raises(DataLossError, match=said):
         caught_up(engine)
 
 
