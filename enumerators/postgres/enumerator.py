@@ -230,7 +230,12 @@ class PostgresEnumerator(
         assert self._state is not None
         if isinstance(event, ChunkRead):
             if self._assigner.chunk_read(event):
-                self._state = replace(self._state, chunks_read=self._state.chunks_read + 1)
+                number, chunks_to = str(event.timeline), self._state.chunks_to
+                self._state = replace(
+                    self._state,
+                    chunks_read=self._state.chunks_read + 1,
+                    chunks_to={**chunks_to, number: max(event.end, chunks_to.get(number, 0))},
+                )
             return
         self._assigner.log_read(event)
         self._clock.read(event.committed_at)
@@ -312,7 +317,7 @@ class PostgresEnumerator(
             state = replace(state, system=result.timeline.system, timeline=result.timeline.number)
         if result.upgraded_to is not None:
             # The slot has sent everything before; the positions of the former server do not apply.
-            state = replace(state, start=max(state.start, result.upgraded_to))
+            state = replace(state, start=max(state.start, result.upgraded_to), chunks_to={})
             assigner.reads_up_to(state.start)
         if result.published is not None:
             # If it was altered, a loss that was reported must be recorded; and if the query has created it

@@ -142,6 +142,7 @@ class ServerPoller:
         self._published: PublicationMarks | None = None
         self._checked_to: int | None = None
         self._upgraded_to: int | None = None
+        self._in_history: set[tuple[int, int, int]] = set()
         self._listed: tuple[TableName, ...] = ()
 
     def close(self) -> None:
@@ -203,13 +204,9 @@ class ServerPoller:
                     server.alter_failover(slot.name),
                 )
             timeline = timeline_of(connection)
-            check_timeline(
-                self._options,
-                known=Timeline(system=state.system, number=state.timeline),
-                present=timeline,
-                position=max(state.start, state.planned_to, position or 0),
-            )
-            server.check_end(seen[-1].end, position=max(state.start, position or 0))
+            self._check_timelines(state, timeline, position or 0)
+            chunks_to = state.chunks_to.get(str(timeline.number), 0)
+            server.check_end(seen[-1].end, position=max(state.start, chunks_to, position or 0))
             if position is not None and slot.confirmed > position:
                 changes = True  # reading the window shows whether changes are lost
             elif position is not None and (self._run.is_bounded or time.monotonic() >= self._peek_after):
@@ -422,6 +419,18 @@ class ServerPoller:
             for loss in alterations(before, now, tables, publication=publication):
                 self._report_data_loss(loss, remedy=START_AGAIN)
         self._published = now
+
+    def _check_timelines(self, state: PostgresState, present: Timeline, position: int) -> None:
+        """Check that the server's history has everything that was read."""
+        log_to = max(state.start, state.planned_to, position)
+        # The report of a chunk may arrive after a poll of the next timeline.
+        chunks = ((int(number), end) for number, end in state.chunks_to.items())
+        for number, end in ((state.timeline, log_to), *chunks):
+            read = (number, end, present.number)
+            if number != present.number and read not in self._in_history:
+                known = Timeline(system=state.system, number=number)
+                check_timeline(self._options, known=known, present=present, position=end)
+                self._in_history.add(read)
 
     def _waits(
         self, connection: Connection, seen: Observation, horizon: Horizon | None

@@ -147,11 +147,15 @@ class ChunkRead(SourceEvent):
 
     Attributes:
         snapshot: the value of ``pg_current_snapshot()`` in the transaction that read it.
+        end: a position in the log after the snapshot; 0 in a report of an older release.
+        timeline: the number of the server's timeline, which has this position.
     """
 
     split_id: str
     snapshot: str
     rows: int
+    end: int = 0
+    timeline: int = 0
 
 
 @dataclass(frozen=True, slots=True)

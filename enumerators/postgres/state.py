@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, TableProgress, chunk_split
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
@@ -27,6 +27,7 @@ class PostgresState:
         log_assigned: whether the log was assigned: its position is then in its split.
         returned: chunks that were added back.
         chunks_read: the number of chunks that were read since the first start.
+        chunks_to: by the number of a timeline, a position after the snapshots of the chunks read on it.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
         published: the marks of the publication when it was last checked.
@@ -49,6 +50,7 @@ class PostgresState:
     planned_to: int = 0
     published: PublicationMarks | None = None
     timeline: int = 0
+    chunks_to: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from flip27_source.enumerators.postgres.server import (
     log_end,
 )
 from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, LogWindow, PostgresSplit, lsn_text
+from flip27_source.enumerators.postgres.timelines import timeline_of
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
@@ -112,7 +113,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     ChunkRead(split_id=split.split_id, snapshot=seen, rows=0)
                 )
                 return
-            written_to = None if chunk.exported is not None else log_end(connection)
+            is_followed = chunk.exported is None
+            written_to, timeline = log_end(connection), timeline_of(connection).number
             types = {column.name: column.type for column in opened.columns}
             self._columns.check(str(opened.table), types, old=())
             key = [column.name for column in chunk.key if column != CTID]
@@ -121,15 +123,21 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 rows += count
                 read = rows_of_chunk(opened.table, texts, rows=count, lsn=chunk.lsn)
                 yield self._rows.batch(read, types, key=key)
-            if written_to is not None:
+            if is_followed:
                 # Wait until the ids that the snapshot counts as ended are durable: otherwise a server that is
                 # killed could reuse them.
                 connection.execute("COMMIT")
                 await_durable(connection, written_to)
-        if chunk.exported is not None:
+        if not is_followed:
             return
         self.context.send_event_to_coordinator(
-            ChunkRead(split_id=split.split_id, snapshot=opened.snapshot, rows=rows)
+            ChunkRead(
+                split_id=split.split_id,
+                snapshot=opened.snapshot,
+                rows=rows,
+                end=written_to,
+                timeline=timeline,
+            )
         )
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:

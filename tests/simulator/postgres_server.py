@@ -657,12 +657,12 @@ class PostgresServer(ModelServer):
         self._statement()
 
     def identity_of_a_partition_is_set(self, table: Table) -> Act:
-        if not table.partitions or not self._is_free(table):
-            return
-        part = self.random.choice(table.partitions)
+        part = self.random.choice(table.files)
         before = part.identity
+        if not table.partitions or before == "i" or not self._is_free(table):
+            return
         part.identity, part.marked_by = "i", self._statement()
-        yield before != "i"
+        yield True
         while not self._is_free(table):
             yield True
         part.identity, part.marked_by = before, self._statement()

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,8 +178,17 @@ def test_the_enumerator_reconnects_when_its_connection_is_cut(shop: FaultyShop) 
     assert len(engine.rows) == 12
 
 
-def test_a_server_that_was_restored_from_a_backup_is_data_loss(shop: FaultyShop) -> None:
-    engine = caught_up(shop.engine())
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [({}, caught_up), ({"maxRowsPerTrigger": "4"}, MicroBatchEngine.run_batch)],
+    ids=["the log was read", "only chunks were read"],
+)
+def test_a_server_that_was_restored_from_a_backup_is_data_loss(
+    shop: FaultyShop, options: dict[str, str], read: Callable[[MicroBatchEngine], Any]
+) -> None:
+    engine = shop.engine(**options)
+    while not engine.rows:
+        read(engine)
     data = Path(shop.one("SHOW data_directory"))
     shop.server.stop()
     backup = data.with_name("backup")
@@ -189,8 +199,8 @@ def test_a_server_that_was_restored_from_a_backup_is_data_loss(shop: FaultyShop)
     shop.server.start()
     shop.reconnect()
     shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 5000) n")
-    caught_up(engine)
-    assert len(engine.rows) == 5000
+    while len(engine.rows) < 5000:
+        read(engine)
     shop.server.stop()
     shutil.rmtree(data)
     backup.rename(data)
