@@ -314,10 +314,13 @@ class PostgresEnumerator(
         state = self._state
         assert state is not None
         if result.timeline is not None:
-            state = replace(state, system=result.timeline.system, timeline=result.timeline.number)
+            chunks_to = state.chunks_to if result.timeline.system == state.system else {}
+            state = replace(
+                state, system=result.timeline.system, timeline=result.timeline.number, chunks_to=chunks_to
+            )
         if result.upgraded_to is not None:
             # The slot has sent everything before; the positions of the former server do not apply.
-            state = replace(state, start=max(state.start, result.upgraded_to), chunks_to={})
+            state = replace(state, start=max(state.start, result.upgraded_to))
             assigner.reads_up_to(state.start)
         if result.published is not None:
             # If it was altered, a loss that was reported must be recorded; and if the query has created it

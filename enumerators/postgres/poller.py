@@ -156,6 +156,7 @@ class ServerPoller:
             if connection is None or connection.closed:
                 slot = own_slot_name(self._options, request.state) or slot_name_of(self._options)
                 connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
+                self._is_first_poll = True  # of a server that may be another one by now
                 checked(self._options, "locking the slot", lambda: self._claim(connection, request.state))
             return checked(self._options, "polling the server", lambda: self._polled(connection, request))
         except BaseException:
@@ -360,9 +361,9 @@ class ServerPoller:
             return
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
         slot = self._slot(connection, state, system=system)
-        if system == state.system:
-            self._published = state.published
-        elif is_upgraded(connection, known, state.assigner.settled.xid if state.assigner.settled else 0):
+        self._published = state.published if system == state.system else None
+        begun = state.assigner.settled.xid if state.assigner.settled else 0
+        if system != state.system and is_upgraded(connection, known, begun):
             _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
             self._upgraded_to = slot.confirmed
         check_scope(connection, state.publication, tables, is_first=False)

@@ -15,7 +15,7 @@ from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, planned
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, has_read, planned, running
 from tests.postgres_server import PostgresServer, postgres_server, postgres_standby
 from tests.replica import Writers, copy_of, rows_of
 from tests.table_audit import AUDIT, audited_table, complaints
@@ -226,15 +226,19 @@ def failover_slots(shop: FaultyShop) -> dict[str, bool]:
     return {name: bool(is_failover) for name, is_failover in shop.rows(slots)}
 
 
-def test_a_query_continues_after_pg_upgrade() -> None:
+@pytest.mark.parametrize(
+    "read", [caught_up, lambda engine: has_read(engine, len(engine.rows) + 1)], ids=["restarted", "running"]
+)
+def test_a_query_continues_after_pg_upgrade(read: Callable[[MicroBatchEngine], MicroBatchEngine]) -> None:
     with postgres_server(18) as server, faulty_shop(server) as shop:
         engine = shop.read()
         shop.execute("INSERT INTO orders VALUES (11, 'x')")
         caught_up(engine)
         caught_up(engine)  # advances the slot
+        running(engine)
         server.upgrade()
         shop.reconnect()
         for number in (12, 13):
             shop.execute(f"INSERT INTO orders VALUES ({number}, 'y')")
-            caught_up(engine)
+            read(engine)
         assert shop.changes(engine) == [("c", 11, "x"), ("c", 12, "y"), ("c", 13, "y")]
