@@ -154,9 +154,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
         # Close the connection explicitly: psycopg's own context would wait for the end of COPY.
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
-            if self._check_slot(connection, split_id, slot_name, window) < window.first:
-                # A server that was killed sets a slot back, maybe to changes from before the publication.
-                advance_if_unused(connection, slot_name, window.first)
+            self._check_slot(connection, split_id, slot_name, window)
+            # A server that was killed sets a slot back, maybe to changes from before the publication.
+            advance_if_unused(connection, slot_name, window.first)
             (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
             decoder = PgOutputDecoder(first=window.first, end=window.end)
             delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
@@ -214,8 +214,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
                         yield self._rows.batch(part, types, key=key)
         decoder.finish()
 
-    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> int:
-        """Check that the slot still has the window, and return where it begins."""
+    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
+        """Check that the slot still has the window."""
         slot = existing_slot(connection, name, needed_from=window.first)
         try:
             check_slot(slot, database=connection.info.dbname, position=window.first)
@@ -223,7 +223,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
             if slot.wal_status == "lost":
                 raise
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
-        return slot.confirmed
 
     def types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns; each type is looked up only once."""

@@ -283,9 +283,10 @@ class PostgresServer(ModelServer):
             table.identity = self.random.choice("dddfi")
             for part in table.partitions:
                 part.identity = table.identity
-            if not table.partitions and self.random.random() < 0.1:
-                self.undo.append(("key_is_deferrable", self._deferrable(table)))
-                next(self.undo[-1][1])
+            refused = self.identity_of_a_partition_is_set if table.partitions else self._deferrable
+            act = refused(table)
+            if self.random.random() < 0.1 and next(act, None) is not None:
+                self.undo.append((refused.__name__, act))
         for _ in range(3):
             self.begin()
             for _ in range(4):
@@ -295,7 +296,8 @@ class PostgresServer(ModelServer):
             self.slot = Slot(self.durable, self.durable)
             for _ in range(10):
                 self._work()
-        kind = self.random.choice(("", "", "schema", "all"))
+        kinds = ("", "schema") if any("schema" in act for act in self.acts) else ("", "", "schema", "all")
+        kind = self.random.choice(kinds)
         if kind:
             self.create_publication(kind)
 
