@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations, ensure_publication
+from flip27_source.enumerators.postgres.server import precedes_publication, slot_of
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
 from flip27_source.testing import MicroBatchEngine
@@ -20,10 +21,12 @@ from tests.enumerators.postgres.faults import (
     Change,
     FaultyShop,
     caught_up,
+    faulty_shop,
     has_read,
     planned,
     running,
 )
+from tests.postgres_server import PostgresServer
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
 
@@ -69,12 +72,17 @@ def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
         caught_up(shop.engine(slotName="foreign_one"))
 
 
-def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout(shop: FaultyShop) -> None:
+def test_another_reader_of_the_slot_is_waited_for_and_named_at_the_timeout(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute(ROW_11)
     planned(engine)
-    with shop.slot_in_use(publication=shop.slot) as (peek, other), pytest.raises(AccessError) as refused:
-        list(engine.attempt(engine.partitions()[0]))
+    slot = slot_of(shop.control, shop.slot)
+    assert slot is not None
+    with shop.slot_in_use(publication=shop.slot) as (peek, other):
+        with pytest.raises(AccessError) as refused:
+            list(engine.attempt(engine.partitions()[0]))
+        with pytest.raises(DiscoveryError, match=f"slot {shop.slot} has been read by another connection"):
+            precedes_publication(shop.control, slot, shop.slot, end=slot.confirmed + 1, timeout_s=0.1)
     said = f"slot {shop.slot} has been read by another .* PID {other.info.backend_pid}"
     assert re.search(said, str(refused.value))
     peek.result()
@@ -95,20 +103,22 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
     [({}, 11), ({"snapshot": "never", "startingLsn": "latest"}, 0)],
     ids=["initial", "never"],
 )
-@pytest.mark.parametrize("is_back", [False, True], ids=["", "a killed server has it where it was"])
+@pytest.mark.parametrize("back_before", ["", "a poll", "a task"])
 def test_a_slot_that_is_older_than_the_publication_is_advanced_at_the_first_start(
-    shop: FaultyShop, options: dict[str, str], rows: int, *, is_back: bool
+    server: PostgresServer, options: dict[str, str], rows: int, back_before: str
 ) -> None:
-    shop.make_slot("older")
-    shop.execute(ROW_11, "SELECT pg_copy_logical_replication_slot('older', 'saved')")
-    engine = caught_up(shop.engine(slotName="older", **options))
-    if is_back:
-        engine.restart()
-        shop.execute("SELECT pg_drop_replication_slot('older')")
-        shop.execute("SELECT pg_copy_logical_replication_slot('saved', 'older')")
-    shop.execute(ROW_12)
-    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
-    assert len(engine.rows) == rows + 1
+    with faulty_shop(server) as shop:
+        shop.make_slot("older")
+        shop.execute(ROW_11, "SELECT pg_copy_logical_replication_slot('older', 'saved')")
+        engine = caught_up(shop.engine(slotName="older", **options))
+        shop.execute(ROW_12)
+        if back_before:  # a killed server has the slot where it was
+            (planned if back_before == "a task" else MicroBatchEngine.restart)(engine)
+            shop.execute("SELECT pg_drop_replication_slot('older')")
+            shop.execute("SELECT pg_copy_logical_replication_slot('saved', 'older')")
+            engine.run_batch()
+        assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+        assert len(engine.rows) == rows + 1
 
 
 @pytest.mark.parametrize(
