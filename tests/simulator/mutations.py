@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -382,3 +383,14 @@ def a_batch_read_must_not_start_after_the_end(
 def the_cause_of_missing_records_is_hidden(too_late: Any, self: Any, item: Any) -> Any:
     self._causes.clear()
     return too_late(self, item)
+
+
+@mutation_of_topics
+@around(Fetches, "_group")
+def the_time_in_which_rows_are_taken_counts_as_silence_of_the_brokers(
+    group: Any, self: Any, ranges: Any
+) -> Iterator[Any]:
+    for run in group(self, ranges):
+        before = self._deadline
+        yield run
+        self._deadline = before

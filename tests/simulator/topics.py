@@ -137,7 +137,7 @@ class SimulatedCluster:
         now_s: the time of the clients. refused_s: when a request was last not answered as it should be.
         time_ms: the time of the newest record.
         records: every record that ever was, by its value.
-        read: the values that the query's tasks have read.
+        read: the values that the query's tasks have read to their end.
         hears_errors: whether the consumer that was asked last has told of an error since its last message.
         defect: what clients have found out.
     """
@@ -611,19 +611,24 @@ class LogReader(KafkaReader):
 
     def open(self, context: SourceReaderContext) -> None:
         super().open(context)
-        self._properties = replace(self._properties, clients=LogEnumerator.cluster.clients)
+        cluster = LogEnumerator.cluster
+        self.most_rows = cluster.random.choice((3, KafkaReader.most_rows))
+        self._properties = replace(self._properties, clients=cluster.clients)
 
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         cluster = LogEnumerator.cluster
         cluster.hears_errors, began_s = False, cluster.now_s
+        read: list[bytes] = []
         try:
             for batch in super().read_together(splits):
-                cluster.read.update(batch.column("value").to_pylist())
+                read += batch.column("value").to_pylist()
                 size = sum(len(key or b"") for key in batch.column("key").to_pylist())
                 if size > self.most_bytes + _MOST_MESSAGES * _MOST_KEY:
                     cluster.defect = f"a batch has {size} bytes of keys"
                 yield batch
-                cluster.hears_errors, began_s = False, cluster.now_s  # other tasks may have run meanwhile
+                # Whoever takes the rows may be slow, and other tasks run meanwhile.
+                cluster.wait(cluster.random.choice((0, 0, 0, 2 * POLL_TIMEOUT_S)))
+                cluster.hears_errors, began_s = False, cluster.now_s
         except AccessError as error:
             if "no record from" in error.what:
                 if cluster.now_s - cluster.refused_s > POLL_TIMEOUT_S:
@@ -633,3 +638,4 @@ class LogReader(KafkaReader):
                 if cluster.hears_errors and not _CAUSE.search(error.what):
                     cluster.defect = f"an error does not tell its cause: {error}"
             raise
+        cluster.read.update(read)
