@@ -20,6 +20,7 @@ from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver import reports
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
+from flip27_source.driver.restored_state import StateRestorer
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
@@ -290,6 +291,12 @@ def a_savepoint_that_was_deleted_comes_back(
     finish(self, metadata, offset)
     if metadata.target_directory is not None and offset.lineage is not None and offset.name is not None:
         self._savepoints.make(metadata.target_directory, offset.lineage, offset.name, metadata.timestamp_ms)
+
+
+@mutation
+@around(StateRestorer, "_check_not_rolled_back")
+def an_older_copy_of_the_checkpoint_location_is_used(_: Any, *_more: Any) -> None:
+    pass
 
 
 @mutation_of_topics
