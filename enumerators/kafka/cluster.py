@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_S = 10.0
 """How long a request may take, unless kafka.request.timeout.ms says so."""
 
 GONE_AFTER_S = 10.0
-"""How long the brokers must not report a topic; in a task, no longer than half of its timeout."""
+"""How long the brokers must not report a topic."""
 
 DESCRIPTIONS_UNTIL_GONE = 3
 """How many descriptions in a row must lack the topic."""
@@ -253,6 +253,11 @@ def _first_times(consumer: Consumer, partitions: int, clock: Clock) -> dict[Topi
             if message.error() is None and topic is not None and number is not None:
                 times.setdefault((topic, number), message.timestamp()[1])
     return times
+
+
+def gone_after_s(timeout_s: float) -> float:
+    """How long brokers must not know a topic, for a task with this timeout."""
+    return min(GONE_AFTER_S, timeout_s / 2)
 
 
 def is_unknown(error: Any) -> bool:

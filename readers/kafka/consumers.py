@@ -19,7 +19,7 @@ from typing import Any
 
 from flip27_source.enumerators.kafka.client import Consumer, KafkaError, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.cluster import Cluster
+from flip27_source.enumerators.kafka.cluster import Cluster, gone_after_s
 from flip27_source.enumerators.kafka.split import KafkaSplit
 
 _PAUSE_S = 0.2
@@ -128,7 +128,8 @@ def other_topics(
     Topics that the brokers do not have, and topics without ids, are left out.
 
     Args:
-        read: topics whose records were read, which are asked for until the brokers have them.
+        read: topics whose records were read: they are asked for until the brokers have them, or they count as
+            gone.
 
     Raises:
         KafkaError: the brokers do not answer, or do not have a topic that was read.
@@ -137,28 +138,29 @@ def other_topics(
     if not planned:
         return {}
     clock = properties.clients
-    deadline = clock.now_s() + timeout_s
+    began_s = clock.now_s()
     while True:
         try:
             with _cluster_lock:
                 topics = _cluster(properties).topics(planned)
+        except KafkaError:
+            if clock.now_s() - began_s > timeout_s:
+                raise
+        else:
             missing = [name for name in planned if name in read and name not in topics]
-            if missing:
+            if not missing:
+                return {
+                    name: topic.topic_id
+                    for name, topic in topics.items()
+                    if topic.topic_id is not None and topic.topic_id != planned[name]
+                }
+            if clock.now_s() - began_s > gone_after_s(timeout_s):
                 raise KafkaError(
                     f"the brokers no longer have the topic {missing[0]}, and may have recreated it while its "
                     "records were read",
                     remedy="nothing of this task is delivered; Spark repeats the task, or restart the query",
                 )
-        except KafkaError:
-            if clock.now_s() > deadline:
-                raise
-            clock.wait_s(_PAUSE_S)
-        else:
-            return {
-                name: topic.topic_id
-                for name, topic in topics.items()
-                if topic.topic_id is not None and topic.topic_id != planned[name]
-            }
+        clock.wait_s(_PAUSE_S)
 
 
 def high_watermark(properties: ClientProperties, split: KafkaSplit) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from flip27_source.enumerators.kafka.client import Consumer, Message, failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S, is_unknown
+from flip27_source.enumerators.kafka.cluster import gone_after_s, is_unknown
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
@@ -99,7 +99,7 @@ class Fetches:
         self._properties = properties
         self._now_s = properties.clients.now_s
         self._timeout_s = timeout_s
-        self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
+        self._gone_after_s = gone_after_s(timeout_s)
         self._lost = lost
         self._size_of = size_of
         self._causes = causes
@@ -132,11 +132,17 @@ class Fetches:
                 [self._kafka.TopicPartition(topic, number, item.position)
                  for (topic, number), item in ranges.items()]
             )  # fmt: skip
-            yield from self._group(ranges)
+            self._wait_anew()
+            for run in self._group(ranges):
+                yield run
+                self._wait_anew()  # whoever takes the rows may take longer than brokers are waited for
 
-    def _group(self, ranges: dict[tuple[str, int], _Range]) -> Iterator[Run]:
+    def _wait_anew(self) -> None:
+        """Note that the silence of the brokers begins now."""
         now = self._now_s()
         self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
+
+    def _group(self, ranges: dict[tuple[str, int], _Range]) -> Iterator[Run]:
         for item in ranges.values():
             if item.is_paused and not item.is_done:
                 item.is_paused = False
@@ -156,11 +162,10 @@ class Fetches:
         if any(map(is_not, map(self._error_of, messages), repeat(None))):
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
-        now = self._now_s()
         if messages:
             # Events alone are not progress: unavailable brokers cause them repeatedly.
             self._causes.clear()
-            self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
+            self._wait_anew()
             size = 0
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
                 size += self._keep(ranges[topic, number], run)
@@ -169,10 +174,11 @@ class Fetches:
         for message in events:
             self._handle(ranges, message)
         if not messages and not first.is_done:
-            self._check_time(first, now)
+            self._check_time(first)
 
-    def _check_time(self, first: _Range, now: float) -> None:
+    def _check_time(self, first: _Range) -> None:
         """After a fetch without messages, check whether the time is over, and whether more will come."""
+        now = self._now_s()
         if now > self._deadline:
             raise self._too_late(first)
         if now > self._look_after:
@@ -272,8 +278,7 @@ class Fetches:
         """Report the loss of the offsets up to ``until``, and continue there."""
         self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
         item.position = until
-        # The brokers have answered: the ranges after this one have their own time.
-        self._deadline = self._now_s() + self._timeout_s
+        self._wait_anew()  # the brokers have answered: the ranges after this one have their own time
 
     def _offset_at(self, item: _Range, at: int) -> int | None:
         partition = self._partition(item)

@@ -94,6 +94,10 @@ class Life:
     def given(self) -> SourceUnderTest:
         raise NotImplementedError
 
+    def can_be_rolled_back(self) -> bool:
+        """Whether all data that was read can be read again; see :meth:`Simulation.roll_back`."""
+        return False
+
     def arrive(self) -> None:
         """Add data."""
 
@@ -225,6 +229,9 @@ class TalkingLife(Life):
             options=self.options, enumerator=AuditedEnumerator, reader=AuditedReader, schema=LINE
         )
 
+    def can_be_rolled_back(self) -> bool:
+        return True
+
     def ask(self) -> None:
         self.ask_for_a_savepoint()
 
@@ -247,6 +254,9 @@ class CarelessLife(Life):
         return SourceUnderTest(
             options=self.options, enumerator=CarelessEnumerator, reader=ItemReader, schema=LINE
         )
+
+    def can_be_rolled_back(self) -> bool:
+        return True
 
     def ask(self) -> None:
         self.ask_for_a_savepoint()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +20,14 @@ from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver import reports
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
+from flip27_source.driver.restored_state import StateRestorer
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
+from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.poller import ClusterPoller
+from flip27_source.enumerators.kafka.split import LATEST
 from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
@@ -289,6 +293,12 @@ def a_savepoint_that_was_deleted_comes_back(
         self._savepoints.make(metadata.target_directory, offset.lineage, offset.name, metadata.timestamp_ms)
 
 
+@mutation
+@around(StateRestorer, "_check_not_rolled_back")
+def an_older_copy_of_the_checkpoint_location_is_used(_: Any, *_more: Any) -> None:
+    pass
+
+
 @mutation_of_topics
 @around(KafkaReader, "_recreated")
 def ids_of_topics_are_not_compared_after_the_last_record(
@@ -359,3 +369,35 @@ def a_partition_that_lost_its_last_records_is_read_again(
 @mutation_of_topics
 def a_repeated_batch_must_have_the_records_that_were_compacted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KafkaReader, "repeatable", True)
+
+
+@mutation_of_topics
+@around(Cluster, "high_watermarks")
+def an_open_transaction_that_is_no_longer_read_is_lost(_: Any, self: Cluster, partitions: Any) -> Any:
+    return self.offsets(dict.fromkeys(partitions, LATEST))
+
+
+@mutation_of_topics
+@around(ClusterPoller, "_checked")
+def a_batch_read_must_not_start_after_the_end(
+    checked: Any, self: Any, key: Any, offset: int, end: int, **_: Any
+) -> int:
+    return int(checked(self, key, offset, end, is_start=False))
+
+
+@mutation_of_topics
+@around(Fetches, "_too_late")
+def the_cause_of_missing_records_is_hidden(too_late: Any, self: Any, item: Any) -> Any:
+    self._causes.clear()
+    return too_late(self, item)
+
+
+@mutation_of_topics
+@around(Fetches, "_group")
+def the_time_in_which_rows_are_taken_counts_as_silence_of_the_brokers(
+    group: Any, self: Any, ranges: Any
+) -> Iterator[Any]:
+    for run in group(self, ranges):
+        before = self._deadline
+        yield run
+        self._deadline = before

@@ -17,7 +17,7 @@ from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import Store
 from flip27_source.testing.spark_query import SparkQuery
-from flip27_source.testing.spark_side import Row, as_value, rows_of
+from flip27_source.testing.spark_side import OnceSink, Row, as_value, rows_of
 from flip27_source.testing.steps import Killed, Step
 from flip27_source.testing.under_test import SourceUnderTest
 
@@ -111,6 +111,13 @@ class Query(SparkQuery):
         except Exception:
             self.kill()
             raise
+
+    def restore_sink(self) -> None:
+        """Restore the sink as it was at the last committed batch."""
+        written, self.sink = self.sink.batches, OnceSink()
+        for batch in written:
+            if batch.batch_id in self.logs.commits:
+                self.sink.write(batch)
 
     def kill(self) -> None:
         """SIGKILL of the driver."""

@@ -51,6 +51,7 @@ _WRITES = frozenset(
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
 _CALM_BATCHES = 300
 _CALM_RESTARTS = 6
+_ALLOWED = "allowRolledBackCheckpoint"
 LIVES: dict[str, type[Life]] = {
     "files": FilesLife,
     "talking": TalkingLife,
@@ -111,6 +112,7 @@ class Simulation:
         result_lost: probability that a task succeeds and its result is lost.
         copies: probability, at each row, that a task gets a speculative copy.
         count: number of processes so far, for their names.
+        must_refuse: whether the checkpoint location is an older copy that the state must show.
     """
 
     def __init__(self, seed: int, life: str | None = None) -> None:
@@ -138,6 +140,7 @@ class Simulation:
         self.set_forward_ms = 0
         self.changes_options = draw.random() < 0.7
         self.cycle_began = 0
+        self.must_refuse = False
         self.planned_from: dict[str, int] = {}
         self.outcome.kind = draw.choice((*LIVES, "files", "files", "pages")) if life is None else life
         self.life: Life = LIVES[self.outcome.kind](self)
@@ -164,7 +167,7 @@ class Simulation:
             + [self.repair] * 4
             + [self.stop_query, self.suspend, self.wake, self.pass_some_time, self.step_clock]
             + [self.ask] * 4
-            + [self.ask_nonsense]
+            + [self.ask_nonsense, self.roll_back]
         )
         for _ in range(draw.randint(6, 36)):
             draw.choice(moves)()
@@ -310,6 +313,7 @@ class Simulation:
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
             self._check_line()
+            self._check_refused()
             self.survive("after the commit log")
         except _PowerCut:
             self.cut_power()
@@ -381,6 +385,23 @@ class Simulation:
         self.processes.clear()
         self.disk.cut_power()
         self.restart()
+
+    def roll_back(self) -> None:
+        """Restore a copy of the checkpoint location, and the sink as of the same moment."""
+        query, logs = self.query, self.query.logs
+        if len(logs.offsets) < 2 or not self.life.can_be_rolled_back():
+            return
+        kept = self.random.randrange(1, len(logs.offsets))
+        undone = logs.commits.difference(range(kept))
+        self.fault("rolled back", f"the checkpoint location is restored: batches {sorted(undone)} are undone")
+        query.kill()
+        names = [Offset.from_json(as_value(text)).name for text in logs.offsets]
+        # A copy from before the first data names no state.
+        is_shown = names[kept - 1] is not None and len({names[number] for number in undone}) > 1
+        self.must_refuse = is_shown and _ALLOWED not in self.life.options
+        del logs.offsets[kept:]
+        logs.commits &= set(range(kept))
+        query.restore_sink()
 
     def fill_disk(self) -> None:
         """Fill the disk almost completely."""
@@ -511,6 +532,9 @@ class Simulation:
         self.tell(f"the query fails: {error}")
         if isinstance(cause, Flip27Error):
             self._has_a_remedy(cause)
+            if _ALLOWED in cause.remedy:
+                self.must_refuse = False
+                self.life.options[_ALLOWED] = "true"
         self.stop_query()
 
     def _has_a_remedy(self, error: Flip27Error) -> None:
@@ -585,6 +609,17 @@ class Simulation:
         names = [offset.name for offset in committed]
         if driver is None or driver.epoch <= epoch or line.newest_complete not in names:
             raise DefectFound(f"the newest checkpoint is {names[-1]}, but the state shows {line.newest}")
+
+    def _check_refused(self) -> None:
+        """Check that an older copy of the checkpoint location is used only with the option that allows it.
+
+        Raises:
+            DefectFound: the state shows that it is older, and the query has committed a batch.
+        """
+        if self.must_refuse:
+            raise DefectFound("an older copy of the checkpoint location was used")
+        if self.random.random() < 0.5:
+            self.life.options.pop(_ALLOWED, None)
 
     def _check_none_is_left(self, signs_of_life: set[str]) -> None:
         """Check that a stopped driver has left no renewal files."""

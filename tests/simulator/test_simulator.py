@@ -65,7 +65,7 @@ def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
     assert kinds >= {
         "EACCES", "EIO", "ENOSPC", "clock", "full disk", "kill", "nonsense", "power cut", "read-only",
-        "short write", "slow thread", "unsynced folder", "zombie",
+        "rolled back", "short write", "slow thread", "unsynced folder", "zombie",
     }  # fmt: skip
     assert {outcome.kind for outcome in outcomes} == {
         "files", "talking", "careless", "topics", "pages", "postgres",

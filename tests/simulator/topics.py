@@ -7,6 +7,7 @@ that they call: these are simulated. Each call of a client may find that somethi
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,9 +30,12 @@ from flip27_source.testing.steps import Killed
 
 POLL_TIMEOUT_S = 20
 MOST_TOPICS = 3
+_MOST_PARTITIONS = 5
+"""Of a topic, so that a batch does not have more losses than a checkpoint lists."""
 _MOST_MESSAGES = 8
 _MOST_KEY = 400
 _SILENCE_S = 0.5
+_CAUSE = re.compile("the last request|a transaction is open")
 
 Key = tuple[str, int]
 
@@ -133,7 +137,8 @@ class SimulatedCluster:
         now_s: the time of the clients. refused_s: when a request was last not answered as it should be.
         time_ms: the time of the newest record.
         records: every record that ever was, by its value.
-        read: the values that the query's tasks have read.
+        read: the values that the query's tasks have read to their end.
+        hears_errors: whether the consumer that was asked last has told of an error since its last message.
         defect: what clients have found out.
     """
 
@@ -148,6 +153,7 @@ class SimulatedCluster:
         self.topics: dict[str, list[Log]] = {}
         self.records: dict[bytes, Record] = {}
         self.read: set[bytes] = set()
+        self.hears_errors = False
         self.defect: str | None = None
         self.clients = Clients(
             now_s=lambda: self.now_s,
@@ -235,7 +241,8 @@ class SimulatedCluster:
 
     def _add_partition(self, name: str) -> None:
         logs = self.topics[name]
-        logs.append(Log(name, f"id{self._ids}" if self.has_ids else None, len(logs)))
+        new_id = f"id{self._ids}" if self.has_ids else None
+        logs.append(Log(name, logs[0].topic_id if logs else new_id, len(logs)))
 
     def _delete(self, name: str) -> None:
         for log in self.topics.pop(name, ()):
@@ -319,7 +326,8 @@ class SimulatedCluster:
     def _partition_added(self, name: str) -> str:
         if len(self.topics) < MOST_TOPICS and self.random.random() < 0.5:
             return self.make()
-        self._add_partition(name)
+        if len(self.topics[name]) < _MOST_PARTITIONS:
+            self._add_partition(name)
         return f"{name} has {len(self.topics[name])} partitions"
 
     def _recreated(self, name: str) -> str:
@@ -426,6 +434,8 @@ class SimulatedConsumer:
                 messages += self._fetched(key, fetch, most - len(messages))
         if not messages:
             self._cluster.wait(_SILENCE_S)
+        elif any(message.error() is None for message in messages):
+            self._cluster.hears_errors = False
         return messages
 
     def _fetched(self, key: Key, fetch: _Fetch, most: int) -> list[Message]:
@@ -459,6 +469,7 @@ class SimulatedConsumer:
         self._cluster.refused_s = self._cluster.now_s
         kind = self._random.choice((None, KafkaError._TRANSPORT, KafkaError.UNKNOWN_TOPIC_OR_PART))
         if kind == KafkaError._TRANSPORT:
+            self._cluster.hears_errors = True
             self._on_error(KafkaError(kind))
         fetch.has_stopped = kind == KafkaError.UNKNOWN_TOPIC_OR_PART
         return [_event(key, fetch, KafkaError.UNKNOWN_TOPIC_OR_PART)] if fetch.has_stopped else []
@@ -479,6 +490,7 @@ class SimulatedConsumer:
         ):
             code = KafkaError.UNKNOWN_TOPIC_OR_PART
         elif not cluster.has_leader(log):
+            cluster.hears_errors = True
             code = self._random.choice((KafkaError.LEADER_NOT_AVAILABLE, KafkaError._TIMED_OUT))
         else:
             end = log.end(reads_open=self._reads_open)
@@ -495,6 +507,7 @@ class SimulatedConsumer:
     def _begin_request(self) -> None:
         self._cluster.begin_request()
         if self._cluster.refuses(self._cluster.trouble):
+            self._cluster.hears_errors = True
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def _refresh(self, topic: str) -> None:
@@ -598,18 +611,31 @@ class LogReader(KafkaReader):
 
     def open(self, context: SourceReaderContext) -> None:
         super().open(context)
-        self._properties = replace(self._properties, clients=LogEnumerator.cluster.clients)
+        cluster = LogEnumerator.cluster
+        self.most_rows = cluster.random.choice((3, KafkaReader.most_rows))
+        self._properties = replace(self._properties, clients=cluster.clients)
 
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         cluster = LogEnumerator.cluster
+        cluster.hears_errors, began_s = False, cluster.now_s
+        read: list[bytes] = []
         try:
             for batch in super().read_together(splits):
-                cluster.read.update(batch.column("value").to_pylist())
+                read += batch.column("value").to_pylist()
                 size = sum(len(key or b"") for key in batch.column("key").to_pylist())
                 if size > self.most_bytes + _MOST_MESSAGES * _MOST_KEY:
                     cluster.defect = f"a batch has {size} bytes of keys"
                 yield batch
+                # Whoever takes the rows may be slow, and other tasks run meanwhile.
+                cluster.wait(cluster.random.choice((0, 0, 0, 2 * POLL_TIMEOUT_S)))
+                cluster.hears_errors, began_s = False, cluster.now_s
         except AccessError as error:
-            if "no record from" in error.what and cluster.now_s - cluster.refused_s > POLL_TIMEOUT_S:
-                cluster.defect = f"a task waits for records that the brokers give: {error}"
+            if "no record from" in error.what:
+                if cluster.now_s - cluster.refused_s > POLL_TIMEOUT_S:
+                    cluster.defect = f"a task waits for records that the brokers give: {error}"
+                if cluster.now_s - began_s < POLL_TIMEOUT_S:
+                    cluster.defect = f"a task gives up too early: {error}"
+                if cluster.hears_errors and not _CAUSE.search(error.what):
+                    cluster.defect = f"an error does not tell its cause: {error}"
             raise
+        cluster.read.update(read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -19,6 +20,7 @@ from .lives import STATE, DefectFound, Life
 from .topics import POLL_TIMEOUT_S, Log, LogEnumerator, LogReader, Record, SimulatedCluster
 
 _LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be read next)")
+_ALL_TOPICS = "orders-[0-9]"
 _OF_CLIENTS = {
     "kafka.bootstrap.servers": "simulated:9092",
     "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_S * 1000),
@@ -29,6 +31,7 @@ class TopicsLife(Life):
     """The kafka source, while brokers fail and administrators change topics."""
 
     OPTIONS: ClassVar = {
+        "subscribePattern": (_ALL_TOPICS, _ALL_TOPICS, "orders-[01]"),
         "failOnDataLoss": (None, "true", "false", "false"), "maxOffsetsPerTrigger": (None, "3", "20"),
         "maxOffsetsPerPartition": (None, None, "2"), "maxRecordsPerPartition": (None, None, "2"),
         "minPartitions": (None, None, "5"), "kafka.isolation.level": (None, "read_uncommitted"),
@@ -51,10 +54,10 @@ class TopicsLife(Life):
         self.first_ms = self.cluster.time_ms if draw.random() < 0.3 else 0
         self.options = {
             **_OF_CLIENTS,
-            "subscribePattern": "orders-[0-9]",
             "stateLocation": STATE,
             "discoveryInterval": "0ms",
             "requestInterval": "1s",
+            "retainedCheckpoints": "1000",
             "includeHeaders": draw.choice(("false", "true")),
             **(
                 {"startingTimestamp": str(self.first_ms)}
@@ -79,10 +82,7 @@ class TopicsLife(Life):
         return all(self.cluster.records[row[1]].log.has_regrown for row in set(again).difference(rows))
 
     def ask(self) -> None:
-        if self.random.random() < 0.3:
-            self._read_once()
-        else:
-            self.ask_for_a_savepoint()
+        self.random.choice((self._read_once, self._change_isolation, self.ask_for_a_savepoint))()
 
     def calm(self) -> None:
         self.cluster.calm()
@@ -90,6 +90,7 @@ class TopicsLife(Life):
             self.of.tell(self.cluster.make())  # a pattern that has never matched anything is an error
         if self.first_ms:
             self.of.tell(self.cluster.produce())  # neither is a partition without a record to start at
+        self.options["subscribePattern"] = _ALL_TOPICS
         # Apply the remedies: of lost data, and of headers whose names are not UTF-8.
         self.options |= {"failOnDataLoss": "false", "includeHeaders": "false"}
 
@@ -157,16 +158,39 @@ class TopicsLife(Life):
             found.setdefault(split_id, []).append((int(first), int(last) if last else math.inf))
         return found
 
+    def _change_isolation(self) -> None:
+        """Read open transactions, and then only those that are committed."""
+        for level in ("read_uncommitted", "read_committed"):
+            self.options["kafka.isolation.level"] = level
+            self.of.restart()
+            self.of.run_batch()
+
     def _read_once(self) -> None:
-        """Read the topics up to a time, as by ``spark.read``."""
-        cluster = self.cluster
+        """Read the topics from a place up to a time, as by ``spark.read``."""
+        cluster, draw = self.cluster, self.random
         if not cluster.topics or all(record.time_ms < self.first_ms for record in cluster.records.values()):
             return
-        until_ms = self.random.choice(list(cluster.records.values())).time_ms
-        options = {**_OF_CLIENTS, "subscribe": ",".join(cluster.topics), "endingTimestamp": str(until_ms)}
+        since_ms, until_ms = (draw.choice(list(cluster.records.values())).time_ms for _ in range(2))
+        first = 0
+        if draw.random() < 0.5:
+            start = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+        else:
+            since_ms, first = 0, draw.choice((0, 5, 1000))
+            offsets = {
+                name: {str(log.number): first for log in logs} for name, logs in cluster.topics.items()
+            }
+            start = {"startingOffsets": json.dumps(offsets)}
+        options = {
+            **_OF_CLIENTS, **start, "subscribe": ",".join(cluster.topics), "endingTimestamp": str(until_ms),
+            "failOnDataLoss": draw.choice(("true", "false")),
+        }  # fmt: skip
+
+        def is_chosen(record: Record) -> bool:
+            return since_ms <= record.time_ms < until_ms and record.offset >= first
+
         due = {
             value for value, record in cluster.records.items()
-            if record.time_ms < until_ms and record.is_there and record.offset < record.log.stable
+            if is_chosen(record) and record.is_there and record.offset < record.log.stable
         }  # fmt: skip
         before = set(cluster.read), cluster.forgetfulness
         # A batch read cannot know a partition that the brokers leave out.
@@ -176,19 +200,22 @@ class TopicsLife(Life):
             rows = BatchRead(given.resolve(), given.arrow_schema()).plan().rows()
         except Flip27Error as error:
             self.of.tell(f"the batch read fails: {error.what}")
+            if f"offset {first} for" in error.what:
+                raise DefectFound(f"a batch read must not start after the end: {error}") from error
             return
         except Killed as killed:
             self.of.tell(f"the batch read dies: {killed}")
             return
         finally:
             cluster.read, cluster.forgetfulness = before
-        self.of.tell(f"a batch read up to {until_ms} has {len(rows)} rows")
+        what = f"a batch read from {start} to {until_ms}"
+        self.of.tell(f"{what} has {len(rows)} rows")
         found, wrong = self._values(rows)
         records = cluster.records
-        late = [value for value in found if records[value].time_ms >= until_ms]
+        others = [value for value in found if not is_chosen(records[value])]
         lost = [
             value for value in due.difference(found)
             if records[value].is_there and not records[value].is_aborted and not records[value].is_compacted
         ]  # fmt: skip
-        if wrong or late or lost or found.total() > len(found):
-            raise DefectFound(f"a batch read up to {until_ms}: {wrong}, {late} and {lost} in {rows}")
+        if wrong or others or lost or found.total() > len(found):
+            raise DefectFound(f"{what}: {wrong}, {others} and {lost} in {rows}")
