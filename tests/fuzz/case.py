@@ -114,6 +114,8 @@ class Case:
         own_options: options of our reader alone.
         own_columns: columns of strings that ``own_options`` add to our rows alone.
         zone: the time zone of the session.
+        machine_zone, jvm_zone: the time zones of the Python process and of Spark's JVM.
+        modified_s: the modification times of files, by their names without folders.
         cuts: where each file is cut, as shares of its length.
         stored: the types to which Spark reads the columns by default, for formats that store types.
         truth: returns the rows to expect, by the path of the file, for files that Spark cannot read.
@@ -129,6 +131,9 @@ class Case:
     own_options: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
     zone: str = "UTC"
+    machine_zone: str = "UTC"
+    jvm_zone: str = "UTC"
+    modified_s: Mapping[str, float] = field(default_factory=dict)
     cuts: tuple[float, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
@@ -160,7 +165,7 @@ class Case:
         for name in self.options:
             yield replace(self, options=_without(self.options, name))
         if self.own_options:
-            yield replace(self, own_options={}, own_columns=())
+            yield replace(self, own_options={}, own_columns=(), modified_s={})
         if self.columns is not None and len(self.columns) > 1:
             for at in range(len(self.columns)):
                 yield replace(self, columns=self.columns[:at] + self.columns[at + 1 :])
@@ -168,6 +173,8 @@ class Case:
             yield replace(self, cuts=cuts)
         if self.zone != "UTC":
             yield replace(self, zone="UTC")
+        if self.machine_zone != "UTC":
+            yield replace(self, machine_zone="UTC")
         for at, one in enumerate(self.files):
             if "/" in one.path:
                 yield self._with_file(at, replace(one, path=one.path.rpartition("/")[2]))  # type: ignore[type-var]

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 
 from .case import Case, LineFile
-from .folders import in_folders
 from .texts import ZONES, calm
 
 DATE_FORMATS = (
@@ -78,7 +77,6 @@ def line_case(
         file: makes a file, given its number.
         inference: chooses options of a case without a schema.
     """
-    zone = rng.choice(ZONES) if rng.random() < 0.3 else "UTC"
     files = tuple(file(number) for number in range(files_of_a_case(rng)))
     own: dict[str, str] = {}
     schema: list[tuple[str, str]] | None = list(columns)
@@ -93,9 +91,8 @@ def line_case(
         schema.insert(rng.randint(0, len(schema)), (corrupt, "string"))
     elif rng.random() < 0.2 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
         own["rescuedDataColumn"] = "rescued"
-    case = Case(
+    return Case(
         format=format_name, name=name, files=files, columns=None if schema is None else tuple(schema),
-        options=options, own_options=own, zone=zone, cuts=random_cuts(rng),
+        options=options, own_options=own, cuts=random_cuts(rng),
         own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])),
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case

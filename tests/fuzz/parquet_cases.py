@@ -40,8 +40,7 @@ def parquet_case(rng: random.Random, name: str) -> Case:
     ]
     columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()})
     stored = {column: "none" if _is_none_of_spark(held) else kind for column, (held, kind) in kinds.items()}
-    zones = ("UTC", "UTC", "Europe/Berlin", "America/New_York")
-    return columnar_case(rng, "parquet", name, files, columns, stored, zones)
+    return columnar_case(rng, "parquet", name, files, columns, stored)
 
 
 def _is_none_of_spark(kind: pa.DataType) -> bool:

@@ -21,11 +21,12 @@ from .csv_cases import csv_case
 from .differences import DIFFERENCES, Difference
 from .json_cases import json_case
 from .orc_cases import orc_case
-from .our_side import OurSide, RefusedError
+from .our_side import OurSide, RefusedError, machine_in
 from .parquet_cases import parquet_case
 from .parsed_side import ParsedSide
 from .spark_side import SparkSide, Theirs, small_jobs
 from .story import story
+from .surroundings import REGIONS, surrounded
 from .text_cases import text_case
 from .written_cases import arrow_case, avro_case
 
@@ -37,11 +38,11 @@ _MOST_TRIES = 150
 
 
 def parsed_case(make: Maker) -> Maker:
-    """A maker of cases with a schema, and without partition columns and our own columns."""
+    """A maker of cases with a schema, and without our own columns."""
 
     def made(rng: random.Random, name: str) -> Case:
         case = make(rng, name)
-        while case.columns is None or any("/" in file.path for file in case.files):
+        while case.columns is None:
             case = make(rng, name)
         options = {option: text for option, text in case.options.items() if option not in _NOT_BY_LINES}
         return replace(case, options=options, own_options={}, own_columns=(), is_parsed=True)
@@ -56,6 +57,7 @@ MAKERS: Mapping[str, Maker] = {
 }  # fmt: skip
 FORMATS = tuple(MAKERS)
 
+_SAME_JVM_ZONE = 10
 _READERS = 2
 """The number of Spark sessions that read at the same time."""
 
@@ -63,7 +65,10 @@ _READERS = 2
 def case_of(format_name: str, seed: int, number: int) -> Case:
     """Make a case, which is always the same for the same seed and number."""
     name = f"--format {format_name} --seed {seed} --case {number}"
-    return MAKERS[format_name](random.Random(f"{format_name} {seed} {number}"), name)
+    rng = random.Random(f"{format_name} {seed} {number}")
+    # Cases that are read at the same time mostly have the same zone of the JVM, so that none has to wait.
+    jvm_zone = random.Random(f"{seed} {number // _SAME_JVM_ZONE}").choice(REGIONS)
+    return surrounded(rng, MAKERS[format_name](rng, name), jvm_zone)
 
 
 @dataclass(slots=True)
@@ -164,7 +169,8 @@ class Fuzz:
         folder = Path(tempfile.mkdtemp(prefix="flip27-fuzz-"))
         write_files(case, folder)
         try:
-            ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
+            with machine_in(case.machine_zone):
+                ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
@@ -173,7 +179,9 @@ class Fuzz:
         try:
             if begun.theirs is None or isinstance(begun.ours, Compared):
                 return begun.case, begun.ours  # type: ignore[return-value]
-            return begun.case, compare(begun.case, begun.ours, begun.theirs.result())
+            theirs = begun.theirs.result()
+            with machine_in(begun.case.machine_zone):
+                return begun.case, compare(begun.case, begun.ours, theirs)
         finally:
             shutil.rmtree(begun.folder)
 

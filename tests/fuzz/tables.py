@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyarrow import types
 
 from .case import Case, TableFile
-from .folders import in_folders
 from .line_cases import random_cuts
 
 Flat = tuple[pa.DataType, str]
@@ -104,17 +103,15 @@ def columnar_case(
     files: Sequence[TableFile],
     columns: tuple[tuple[str, str], ...],
     stored: Mapping[str, str],
-    zones: Sequence[str] = ("UTC",),
 ) -> Case:
     """Make a case that Spark can read too, with these columns or without a schema."""
     options, own, schema = {}, {}, columns
     if rng.random() < 0.08:
         options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
-    case = Case(
+    return Case(
         format=format_name, name=name, files=tuple(files), columns=schema, options=options, own_options=own,
-        cuts=random_cuts(rng), stored=stored, zone=rng.choice(zones),
+        cuts=random_cuts(rng), stored=stored,
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
 
 
 def random_column(rng: random.Random, kind: pa.DataType, rows: int, *, old: bool = False) -> pa.Array:
