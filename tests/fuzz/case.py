@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -14,12 +16,32 @@ from typing import Any, Protocol
 import pyarrow as pa
 import zstandard
 
+
+def _hadoop_block(codec: str) -> Callable[[bytes], bytes]:
+    """A function that compresses as Hadoop does: blocks that follow both their lengths."""
+
+    def packed(data: bytes) -> bytes:
+        block = pa.compress(data, codec, asbytes=True)
+        return struct.pack(">II", len(data), len(block)) + block if data else b""
+
+    return packed
+
+
 _PACKERS: Mapping[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".gzip": lambda data: gzip.compress(data, mtime=0),
     ".bz2": bz2.compress,
     ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    ".zstd": lambda data: zstandard.ZstdCompressor().compress(data),
+    ".deflate": zlib.compress,
+    ".snappy": _hadoop_block("snappy"),
+    ".lz4": _hadoop_block("lz4_raw"),
 }
+ENDINGS = (*_PACKERS, ".GZ")
+"""The ends of names that tell how a file is compressed."""
 _MOST_BYTES_SHOWN = 4000
+METADATA = ("_metadata", "struct<file_path:string,file_name:string,file_size:bigint>")
+"""The column with the names of files."""
 
 
 class CaseFile(Protocol):
@@ -48,7 +70,7 @@ class LineFile:
     def content(self) -> bytes:
         """The concatenated pieces, compressed."""
         data = b"".join(self.pieces)
-        suffix = next((suffix for suffix in _PACKERS if self.path.endswith(suffix)), None)
+        suffix = next((suffix for suffix in _PACKERS if self.path.lower().endswith(suffix)), None)
         return data if suffix is None else _PACKERS[suffix](data)
 
     def smaller(self) -> Iterator[LineFile]:

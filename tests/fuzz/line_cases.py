@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from .case import Case, LineFile
+from .case import ENDINGS, Case, LineFile
 from .texts import ZONES, calm
 
 DATE_FORMATS = (
@@ -47,7 +47,7 @@ def random_end(rng: random.Random) -> bytes:
 
 def random_packing(rng: random.Random) -> str:
     """Choose the end of a file's name, which determines its compression."""
-    return rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
+    return rng.choice(ENDINGS) if rng.random() < 0.05 else ""
 
 
 def random_line_file(rng: random.Random, path: str, lines: Sequence[bytes], oddness: float) -> LineFile:

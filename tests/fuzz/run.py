@@ -26,8 +26,9 @@ from .parquet_cases import parquet_case
 from .parsed_side import ParsedSide
 from .spark_side import SparkSide, Theirs, small_jobs
 from .story import story
-from .surroundings import REGIONS, surrounded
+from .surroundings import surrounded
 from .text_cases import text_case
+from .texts import REGIONS
 from .written_cases import arrow_case, avro_case
 
 Maker = Callable[[random.Random, str], Case]

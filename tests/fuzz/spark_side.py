@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +19,10 @@ from pyspark.sql.types import StructType
 
 from tests.spark.jvm import jvm_of
 
-from .case import Case
+from .case import METADATA, Case
 
 FILE = "flip27_fuzz_file"
+_OF_FILES = "struct(_metadata.file_path, _metadata.file_name, _metadata.file_size) AS _metadata"
 FAILURES = (PySparkException, Py4JJavaError)
 SETTINGS = {
     # Each case is a small job: compiling code for it would take longer than running it.
@@ -134,7 +136,7 @@ class SparkSide:
             if len(names) == 1:
                 return dict.fromkeys(names.values(), failed(error))
             return {path: self._of_file(case, schema, folder / path, folder) for path in names.values()}
-        found = rows.column(FILE).combine_chunks()
+        found = pa.array([unquote(name) for name in rows.column(FILE).to_pylist()], pa.string())
         data = rows.drop_columns([FILE])
         return {path: data.filter(pc.equal(found, name)) for name, path in names.items()}
 
@@ -153,7 +155,7 @@ class SparkSide:
             if name.startswith("modified")
         }
         found = self._spark.read.format("binaryFile").options(**chosen, timeZone="UTC").load(str(folder))
-        names = {row[0] for row in found.select("_metadata.file_name").collect()}
+        names = {unquote(row[0]) for row in found.select("_metadata.file_name").collect()}
         return {name: path for name, path in paths.items() if name in names}
 
     def _of_file(self, case: Case, schema: StructType, path: Path, folder: Path) -> Outcome:
@@ -164,14 +166,16 @@ class SparkSide:
 
     def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
         frame = self._frame(case, schema, path, folder)
-        columns = [f"`{name}`" for name in schema.names]
+        columns = [_OF_FILES if name == METADATA[0] else f"`{name}`" for name in schema.names]
         return frame.selectExpr(*columns, f"_metadata.file_name as {FILE}").toArrow()
 
     def _frame(self, case: Case, schema: StructType | None, path: Path, folder: Path) -> DataFrame:
         reader = self._spark.read.format(case.format).options(**case.options)
         if any("/" in file.path for file in case.files):
             reader = reader.option("basePath", str(folder))
-        return (reader if schema is None else reader.schema(schema)).load(str(path))
+        if schema is not None:
+            reader = reader.schema(StructType([field for field in schema if field.name != METADATA[0]]))
+        return reader.load(str(path))
 
 
 def failed(error: Exception) -> Failed:
