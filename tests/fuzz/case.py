@@ -141,7 +141,8 @@ class Case:
         cuts: where each file is cut, as shares of its length.
         stored: the types to which Spark reads the columns by default, for formats that store types.
         truth: returns the rows to expect, by the path of the file, for files that Spark cannot read.
-        is_parsed: whether our side is ``flip27_source.parsed`` over the lines of the files.
+        side: what reads on our side, if not a reader of files: "parsed" is ``flip27_source.parsed`` over
+            their lines, "native" is a native read, and "http" reads the lines as records of an API.
         settings_of_spark: settings of the session in which Spark's reader reads.
     """
 
@@ -159,13 +160,13 @@ class Case:
     cuts: tuple[float, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
-    is_parsed: bool = False
+    side: str = ""
     settings_of_spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reader(self) -> str:
         """What reads on our side, by its name in the table of differences."""
-        return f"parsed {self.format}" if self.is_parsed else self.format
+        return self.format if self.side in ("", "http") else f"{self.side} {self.format}"
 
     @property
     def is_hidden_from_spark(self) -> bool:

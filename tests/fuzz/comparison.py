@@ -15,10 +15,13 @@ from pyspark.sql.types import StructType
 from tests.readers.spark_reading import cells
 
 from .case import Case
+from .other_sides import WholeFiles
 from .our_side import BareError, OurSide, RefusedError
 from .parsed_side import ParsedSide
 from .spark_side import Failed, Outcome, Theirs
 
+Side = OurSide | ParsedSide | WholeFiles
+"""What reads on our side."""
 _LONGEST = 300
 
 
@@ -79,7 +82,7 @@ def write_files(case: Case, folder: Path) -> None:
             os.utime(path, ns=(0, round(modified_s * 1000) * 1_000_000))
 
 
-def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
+def compare(case: Case, ours: Side, theirs: Theirs) -> Compared:
     """Read a case in every way, and compare the rows with Spark's."""
     found = Compared()
     try:
@@ -106,9 +109,7 @@ def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
     return found
 
 
-def _schema(
-    case: Case, ours: OurSide | ParsedSide, theirs: StructType | Failed, found: Compared
-) -> StructType | None:
+def _schema(case: Case, ours: Side, theirs: StructType | Failed, found: Compared) -> StructType | None:
     if case.columns is not None:
         return theirs if isinstance(theirs, StructType) else None
     own = ours.found_schema()
@@ -131,9 +132,7 @@ def corrupt_column(case: Case) -> str:
     return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
-def _compare_files(
-    paths: Sequence[str], schema: StructType, ours: OurSide | ParsedSide, found: Compared
-) -> None:
+def _compare_files(paths: Sequence[str], schema: StructType, ours: Side, found: Compared) -> None:
     names = schema.names
     for path in paths:
         theirs, own = found.theirs[path], ours.whole(path)
@@ -165,7 +164,7 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
             )
 
 
-def _compare_cuts(name: str, paths: Sequence[str], ours: OurSide | ParsedSide, found: Compared) -> None:
+def _compare_cuts(name: str, paths: Sequence[str], ours: Side, found: Compared) -> None:
     """Check that the rows do not depend on how the files are cut and joined."""
     if len(paths) > 1:
         _same("together", paths, [found.ours[path] for path in paths], ours.together(paths), found)

@@ -90,7 +90,7 @@ class OurSide:
     def found_schema(self) -> StructType | Failed:
         """The inferred schema."""
         texts = {"timeZone": self._case.zone, **self._texts}
-        schema = _outcome(lambda: schema_of(Source.resolve(texts, enumerator=FilesEnumerator)))
+        schema = outcome(lambda: schema_of(Source.resolve(texts, enumerator=FilesEnumerator)))
         return schema if isinstance(schema, Failed) else from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def whole(self, path: str) -> Outcome:
@@ -111,13 +111,13 @@ class OurSide:
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """Read splits with a new reader, as a task does."""
         zone, options = self._case.zone, self._options
-        batches = _outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
+        batches = outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
         if isinstance(batches, Failed):
             return batches
         return pa.Table.from_batches(batches, schema=self._schema)
 
 
-def _outcome(read: Callable[[], T]) -> T | Failed:
+def outcome(read: Callable[[], T]) -> T | Failed:
     """What ``read`` returns, or its failure with one of our errors."""
     try:
         return read()

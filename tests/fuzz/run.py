@@ -16,11 +16,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from .case import Case
-from .comparison import Compared, Mismatch, compare, write_files
+from .comparison import Compared, Mismatch, Side, compare, write_files
 from .csv_cases import csv_case
 from .differences import DIFFERENCES, Difference
 from .json_cases import json_case
 from .orc_cases import orc_case
+from .other_sides import http_case, http_side, native_side
 from .our_side import OurSide, RefusedError, machine_in
 from .parquet_cases import parquet_case
 from .parsed_side import ParsedSide
@@ -46,15 +47,24 @@ def parsed_case(make: Maker) -> Maker:
         while case.columns is None:
             case = make(rng, name)
         options = {option: text for option, text in case.options.items() if option not in _NOT_BY_LINES}
-        return replace(case, options=options, own_options={}, own_columns=(), is_parsed=True)
+        return replace(case, options=options, own_options={}, own_columns=(), side="parsed")
 
     return made
+
+
+def native_case(rng: random.Random, name: str) -> Case:
+    """Make a case of any format that Spark reads, for a native read with a schema."""
+    make = rng.choice((csv_case, json_case, text_case, parquet_case, orc_case))
+    case = make(rng, name)
+    while case.columns is None:
+        case = make(rng, name)
+    return replace(case, own_options={}, own_columns=(), side="native")
 
 
 MAKERS: Mapping[str, Maker] = {
     "csv": csv_case, "json": json_case, "text": text_case, "parquet": parquet_case, "orc": orc_case,
     "avro": avro_case, "arrow": arrow_case, "parsed-csv": parsed_case(csv_case),
-    "parsed-json": parsed_case(json_case),
+    "parsed-json": parsed_case(json_case), "http": http_case(json_case), "native": native_case,
 }  # fmt: skip
 FORMATS = tuple(MAKERS)
 
@@ -113,7 +123,7 @@ class _UnderWay:
 
     case: Case
     folder: Path
-    ours: OurSide | ParsedSide | Compared
+    ours: Side | Compared
     theirs: Future[Theirs] | None
 
 
@@ -171,10 +181,20 @@ class Fuzz:
         write_files(case, folder)
         try:
             with machine_in(case.machine_zone):
-                ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
+                ours = self._our_side(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
+
+    def _our_side(self, case: Case, folder: Path) -> Side:
+        match case.side:
+            case "parsed":
+                return ParsedSide(case, folder, self._parsing)
+            case "native":
+                return native_side(case, folder, self._parsing)
+            case "http":
+                return http_side(case)
+        return OurSide(case, folder)
 
     def _ended(self, begun: _UnderWay) -> tuple[Case, Compared]:
         try:

@@ -174,8 +174,15 @@ class SparkSide:
         if any("/" in file.path for file in case.files):
             reader = reader.option("basePath", str(folder))
         if schema is not None:
-            reader = reader.schema(StructType([field for field in schema if field.name != METADATA[0]]))
+            reader = reader.schema(in_files(schema))
         return reader.load(str(path))
+
+
+def in_files(schema: StructType | None) -> StructType | None:
+    """The schema without the column that Spark adds."""
+    if schema is None:
+        return None
+    return StructType([field for field in schema if field.name != METADATA[0]])
 
 
 def failed(error: Exception) -> Failed:

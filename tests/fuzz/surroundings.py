@@ -34,13 +34,13 @@ def surrounded(rng: random.Random, case: Case, jvm_zone: str) -> Case:
         case, options=options, zone=rng.choice(ZONES) if rng.random() < 0.4 else "UTC",
         machine_zone=rng.choice(REGIONS), jvm_zone=jvm_zone,
     )  # fmt: skip
-    if case.is_parsed or case.is_hidden_from_spark:
+    if case.side in ("parsed", "http") or case.is_hidden_from_spark:
         return case
     if rng.random() < 0.1:
         case = in_folders(rng, case)
     if rng.random() < 0.1:
         case = _with_odd_names(rng, case)
-    return _chosen_by_time(rng, case) if case.columns is not None and rng.random() < 0.1 else case
+    return _chosen_by_time(rng, case) if case.columns and not case.side and rng.random() < 0.1 else case
 
 
 def _with_odd_names(rng: random.Random, case: Case) -> Case:
