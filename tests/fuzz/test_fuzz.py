@@ -45,8 +45,9 @@ def test_random_files_are_read_as_spark_reads_them_however_they_are_cut_and_join
     assert tally.again > tally.cells or name in ("http", "native"), "their files are not cut"
 
 
+@pytest.mark.usefixtures("_session")
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_seed_and_a_number_determine_a_case(_session: SparkSession, name: str) -> None:
+def test_a_seed_and_a_number_determine_a_case(name: str) -> None:
     for number in range(8):
         case, again = case_of(name, 5, number), case_of(name, 5, number)
         assert (case.columns, case.options, case.cuts) == (again.columns, again.options, again.cuts)
