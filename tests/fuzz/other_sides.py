@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,8 @@ from .spark_side import Failed, Outcome, SparkSide, in_files
 
 _OF_HTTP = ("mode", "columnNameOfCorruptRecord", "timeZone")
 _PAGE_LINES = 3
+_WORDS = re.compile(rb"NaN|Infinity")
+"""What Python's parser reads as numbers, and JSON does not have."""
 
 
 class _NativeReads(SparkSide):
@@ -119,7 +122,9 @@ def http_case(make: Callable[[random.Random, str], Case]) -> Callable[[random.Ra
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict) and line.endswith(b"\n")
+        return (
+            isinstance(json.loads(line.decode()), dict) and line.endswith(b"\n") and not _WORDS.search(line)
+        )
     except (ValueError, RecursionError):
         return False
 
