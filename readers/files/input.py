@@ -70,6 +70,8 @@ _CHANGED_REMEDY = (
     "write files elsewhere, move them into the source's path when they are complete, and never change them "
     "there; to read a repaired file that is quarantined, drop and forget it (flip27 edit)"
 )
+_NOT_OF_ARROW = "Not yet implemented"
+"""What Arrow's errors say about an encoding that it cannot decode, such as arrow-rs's of a dictionary."""
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
 _COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 """Extensions of files that are decompressed, as by Spark 4.3."""
@@ -324,6 +326,13 @@ def reading(path: str, options: Options) -> Iterator[None]:
             ) from None
         if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
             raise damaged(path, str(error)) from None
+        if is_of_system and _NOT_OF_ARROW in str(error):
+            # The file is not damaged, so ignoreCorruptFiles must not skip it.
+            raise SplitReadError(
+                f"{path} cannot be read: {reason}",
+                remedy="read the file by native reads, write the file again with other encodings, or move it "
+                "out of the source's path",
+            ) from None
         if is_of_system and _is_damage(path, error):
             raise damaged(path, reason) from None
         no_access = access_error(error, f"{path} cannot be read", said=reason)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -14,12 +16,32 @@ from typing import Any, Protocol
 import pyarrow as pa
 import zstandard
 
+
+def _hadoop_block(codec: str) -> Callable[[bytes], bytes]:
+    """A function that compresses as Hadoop does: blocks that follow both their lengths."""
+
+    def packed(data: bytes) -> bytes:
+        block = pa.compress(data, codec, asbytes=True)
+        return struct.pack(">II", len(data), len(block)) + block if data else b""
+
+    return packed
+
+
 _PACKERS: Mapping[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".gzip": lambda data: gzip.compress(data, mtime=0),
     ".bz2": bz2.compress,
     ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    ".zstd": lambda data: zstandard.ZstdCompressor().compress(data),
+    ".deflate": zlib.compress,
+    ".snappy": _hadoop_block("snappy"),
+    ".lz4": _hadoop_block("lz4_raw"),
 }
+ENDINGS = (*_PACKERS, ".GZ")
+"""The ends of names that tell how a file is compressed."""
 _MOST_BYTES_SHOWN = 4000
+METADATA = ("_metadata", "struct<file_path:string,file_name:string,file_size:bigint>")
+"""The column with the names of files."""
 
 
 class CaseFile(Protocol):
@@ -48,7 +70,7 @@ class LineFile:
     def content(self) -> bytes:
         """The concatenated pieces, compressed."""
         data = b"".join(self.pieces)
-        suffix = next((suffix for suffix in _PACKERS if self.path.endswith(suffix)), None)
+        suffix = next((suffix for suffix in _PACKERS if self.path.lower().endswith(suffix)), None)
         return data if suffix is None else _PACKERS[suffix](data)
 
     def smaller(self) -> Iterator[LineFile]:
@@ -114,10 +136,13 @@ class Case:
         own_options: options of our reader alone.
         own_columns: columns of strings that ``own_options`` add to our rows alone.
         zone: the time zone of the session.
+        machine_zone, jvm_zone: the time zones of the Python process and of Spark's JVM.
+        modified_s: the modification times of files, by their names without folders.
         cuts: where each file is cut, as shares of its length.
         stored: the types to which Spark reads the columns by default, for formats that store types.
         truth: returns the rows to expect, by the path of the file, for files that Spark cannot read.
-        is_parsed: whether our side is ``flip27_source.parsed`` over the lines of the files.
+        side: what reads on our side, if not a reader of files: "parsed" is ``flip27_source.parsed`` over
+            their lines, "native" is a native read, and "http" reads the lines as records of an API.
         settings_of_spark: settings of the session in which Spark's reader reads.
     """
 
@@ -129,16 +154,19 @@ class Case:
     own_options: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
     zone: str = "UTC"
+    machine_zone: str = "UTC"
+    jvm_zone: str = "UTC"
+    modified_s: Mapping[str, float] = field(default_factory=dict)
     cuts: tuple[float, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Case, pa.Schema], Mapping[str, pa.Table]] | None = None
-    is_parsed: bool = False
+    side: str = ""
     settings_of_spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reader(self) -> str:
         """What reads on our side, by its name in the table of differences."""
-        return f"parsed {self.format}" if self.is_parsed else self.format
+        return self.format if self.side in ("", "http") else f"{self.side} {self.format}"
 
     @property
     def is_hidden_from_spark(self) -> bool:
@@ -160,7 +188,7 @@ class Case:
         for name in self.options:
             yield replace(self, options=_without(self.options, name))
         if self.own_options:
-            yield replace(self, own_options={}, own_columns=())
+            yield replace(self, own_options={}, own_columns=(), modified_s={})
         if self.columns is not None and len(self.columns) > 1:
             for at in range(len(self.columns)):
                 yield replace(self, columns=self.columns[:at] + self.columns[at + 1 :])
@@ -168,6 +196,8 @@ class Case:
             yield replace(self, cuts=cuts)
         if self.zone != "UTC":
             yield replace(self, zone="UTC")
+        if self.machine_zone != "UTC":
+            yield replace(self, machine_zone="UTC")
         for at, one in enumerate(self.files):
             if "/" in one.path:
                 yield self._with_file(at, replace(one, path=one.path.rpartition("/")[2]))  # type: ignore[type-var]

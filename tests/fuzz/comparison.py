@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,13 @@ from pyspark.sql.types import StructType
 from tests.readers.spark_reading import cells
 
 from .case import Case
+from .other_sides import WholeFiles
 from .our_side import BareError, OurSide, RefusedError
 from .parsed_side import ParsedSide
 from .spark_side import Failed, Outcome, Theirs
 
+Side = OurSide | ParsedSide | WholeFiles
+"""What reads on our side."""
 _LONGEST = 300
 
 
@@ -73,9 +77,12 @@ def write_files(case: Case, folder: Path) -> None:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content())
+        modified_s = case.modified_s.get(path.name)
+        if modified_s is not None:
+            os.utime(path, ns=(0, round(modified_s * 1000) * 1_000_000))
 
 
-def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
+def compare(case: Case, ours: Side, theirs: Theirs) -> Compared:
     """Read a case in every way, and compare the rows with Spark's."""
     found = Compared()
     try:
@@ -83,8 +90,18 @@ def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
         if schema is not None:
             wanted = ours.take(schema)
             found.theirs = dict(theirs.outcomes if case.truth is None else case.truth(case, wanted))
-            _compare_files(case, schema, ours, found)
-            _compare_cuts(case, ours, found)
+            listed = set(found.theirs) & set(ours.listed)
+            # Spark has no task for an empty file.
+            apart = set(found.theirs) ^ set(ours.listed)
+            for file in case.files:
+                if file.path in apart and file.content():
+                    sides = [file.path in side for side in (found.theirs, ours.listed)]
+                    found.mismatches.append(
+                        Mismatch(kind="listing", file=file.path, theirs=sides[0], ours=sides[1])
+                    )
+            paths = [file.path for file in case.files if file.path in listed]
+            _compare_files(paths, schema, ours, found)
+            _compare_cuts(case.name, paths, ours, found)
     except RefusedError as error:
         found.refused = str(error)
     except BareError as error:
@@ -92,9 +109,7 @@ def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
     return found
 
 
-def _schema(
-    case: Case, ours: OurSide | ParsedSide, theirs: StructType | Failed, found: Compared
-) -> StructType | None:
+def _schema(case: Case, ours: Side, theirs: StructType | Failed, found: Compared) -> StructType | None:
     if case.columns is not None:
         return theirs if isinstance(theirs, StructType) else None
     own = ours.found_schema()
@@ -117,31 +132,27 @@ def corrupt_column(case: Case) -> str:
     return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
-def _compare_files(case: Case, schema: StructType, ours: OurSide | ParsedSide, found: Compared) -> None:
+def _compare_files(paths: Sequence[str], schema: StructType, ours: Side, found: Compared) -> None:
     names = schema.names
-    for file in case.files:
-        theirs, own = found.theirs[file.path], ours.whole(file.path)
-        found.ours[file.path] = own
+    for path in paths:
+        theirs, own = found.theirs[path], ours.whole(path)
+        found.ours[path] = own
         if isinstance(theirs, Failed) or isinstance(own, Failed):
             if isinstance(theirs, Failed) and isinstance(own, Failed):
                 found.failures += 1
                 continue
             kind = "error only here" if isinstance(own, Failed) else "error only in Spark"
-            found.mismatches.append(
-                Mismatch(kind=kind, file=file.path, theirs=_told(theirs), ours=_told(own))
-            )
+            found.mismatches.append(Mismatch(kind=kind, file=path, theirs=_told(theirs), ours=_told(own)))
             continue
         if theirs.num_rows != own.num_rows:
             found.mismatches.append(
-                Mismatch(kind="rows", file=file.path, theirs=theirs.num_rows, ours=own.num_rows)
+                Mismatch(kind="rows", file=path, theirs=theirs.num_rows, ours=own.num_rows)
             )
             continue
         found.cells += own.num_rows * len(names)
         types = {field.name: field.dataType.simpleString() for field in schema}
         for name in names:
-            found.mismatches += _differing(
-                file.path, name, types[name], theirs.column(name), own.column(name)
-            )
+            found.mismatches += _differing(path, name, types[name], theirs.column(name), own.column(name))
 
 
 def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array) -> Iterator[Mismatch]:
@@ -153,11 +164,10 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
             )
 
 
-def _compare_cuts(case: Case, ours: OurSide | ParsedSide, found: Compared) -> None:
+def _compare_cuts(name: str, paths: Sequence[str], ours: Side, found: Compared) -> None:
     """Check that the rows do not depend on how the files are cut and joined."""
-    paths = [file.path for file in case.files]
     if len(paths) > 1:
-        _same("together", paths, [found.ours[path] for path in paths], ours.together(), found)
+        _same("together", paths, [found.ours[path] for path in paths], ours.together(paths), found)
     parts: list[tuple[Any, Outcome]] = []
     for path in paths:
         ranges = ours.ranges(path)
@@ -166,7 +176,7 @@ def _compare_cuts(case: Case, ours: OurSide | ParsedSide, found: Compared) -> No
             _same("in ranges", [path], read, found.ours[path], found)
             parts += zip(ranges, read, strict=True)
     if len(parts) > 1:
-        random.Random(case.name).shuffle(parts)
+        random.Random(name).shuffle(parts)
         together = ours.read([split for split, _ in parts])
         _same("ranges together", paths, [rows for _, rows in parts], together, found)
 

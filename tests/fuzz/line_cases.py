@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from .case import Case, LineFile
-from .folders import in_folders
+from .case import ENDINGS, Case, LineFile
 from .texts import ZONES, calm
 
 DATE_FORMATS = (
@@ -48,7 +47,7 @@ def random_end(rng: random.Random) -> bytes:
 
 def random_packing(rng: random.Random) -> str:
     """Choose the end of a file's name, which determines its compression."""
-    return rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
+    return rng.choice(ENDINGS) if rng.random() < 0.05 else ""
 
 
 def random_line_file(rng: random.Random, path: str, lines: Sequence[bytes], oddness: float) -> LineFile:
@@ -78,7 +77,6 @@ def line_case(
         file: makes a file, given its number.
         inference: chooses options of a case without a schema.
     """
-    zone = rng.choice(ZONES) if rng.random() < 0.3 else "UTC"
     files = tuple(file(number) for number in range(files_of_a_case(rng)))
     own: dict[str, str] = {}
     schema: list[tuple[str, str]] | None = list(columns)
@@ -93,9 +91,8 @@ def line_case(
         schema.insert(rng.randint(0, len(schema)), (corrupt, "string"))
     elif rng.random() < 0.2 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
         own["rescuedDataColumn"] = "rescued"
-    case = Case(
+    return Case(
         format=format_name, name=name, files=files, columns=None if schema is None else tuple(schema),
-        options=options, own_options=own, zone=zone, cuts=random_cuts(rng),
+        options=options, own_options=own, cuts=random_cuts(rng),
         own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])),
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case

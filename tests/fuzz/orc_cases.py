@@ -1,4 +1,4 @@
-"""Random files of ORC, written by pyarrow."""
+"""Random files of ORC, as pyarrow and Spark write them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pyarrow import orc
 from .case import Case
 from .line_cases import files_of_a_case
 from .tables import OTHER_TYPES, PLAIN, Flat, columnar_case, random_kinds, random_table_file, wanted_columns
+from .texts import REGIONS
+from .writers import ORC_BY_SPARK, by_spark
 
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "compression": ("uncompressed", "snappy", "zlib", "zstd", "lz4"),
@@ -72,7 +74,11 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 def orc_case(rng: random.Random, name: str) -> Case:
     """Make a random case."""
-    kinds = random_kinds(rng, _FLAT, rng.choice((0, 1, 2)))
+    count, flat, write, settings = files_of_a_case(rng), _FLAT, _written, _SETTINGS
+    if rng.random() < 0.15:
+        count, flat, settings = rng.randint(1, 4), list(PLAIN), ORC_BY_SPARK
+        write = by_spark("orc", rng.choice(REGIONS))
+    kinds = random_kinds(rng, flat, rng.choice((0, 1, 2)))
     old = rng.random() < 0.05
     fitting = {f"v{number}": rng.choice(_FITTING) for number in range(rng.choice((0, 0, 1, 1)))}
 
@@ -83,8 +89,8 @@ def orc_case(rng: random.Random, name: str) -> Case:
         }
 
     files = [
-        random_table_file(rng, f"f{number}.orc", kinds, _SETTINGS, _written, old=old, more=more)
-        for number in range(files_of_a_case(rng))
+        random_table_file(rng, f"f{number}.orc", kinds, settings, write, old=old, more=more)
+        for number in range(count)
     ]
     stored = {column: kind for column, (_, kind) in kinds.items()}
     columns = wanted_columns(rng, stored)

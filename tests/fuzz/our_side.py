@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -12,14 +15,14 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
-from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.registry import find_reader
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
-from tests.readers.spark_reading import read_batches, split_of
+from tests.readers.spark_reading import read_batches
 
 from .case import Case
 from .spark_side import Failed, Outcome
@@ -35,6 +38,22 @@ class BareError(Exception):
     """Our reader failed with an exception that is not a Flip27Error."""
 
 
+@contextmanager
+def machine_in(zone: str) -> Iterator[None]:
+    """Set the time zone of this process, which is that of the machine."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = zone
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
 class OurSide:
     """Reads a case with our reader.
 
@@ -44,17 +63,23 @@ class OurSide:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self._case = case
-        self._folder = folder
         self._kind = find_reader(case.format)
-        texts = {**case.options, **case.own_options}
+        self._texts = {"path": str(folder), "reader": case.format, **case.options, **case.own_options}
         if any("/" in file.path for file in case.files):
-            texts["basePath"] = str(folder)
+            self._texts["basePath"] = str(folder)
         try:
-            self._options = Options.parse(texts, self._kind.options)
+            self._options = Source.resolve(self._texts, enumerator=FilesEnumerator).options
+            search = FileSearch(self._options, may_be_emptied=False, keeps_etag=False)
         except OptionError as error:
             raise RefusedError(str(error)) from None
-        self._splits = {file.path: split_of(folder / file.path) for file in case.files}
+        found, _ = search.everywhere(None)
+        self._splits = {split.path.removeprefix(f"{folder}/"): split for split in found}
         self._schema = pa.schema([])
+
+    @property
+    def listed(self) -> Collection[str]:
+        """The paths of the files that the enumerator finds."""
+        return self._splits.keys()
 
     def take(self, schema: StructType) -> pa.Schema:
         """Read to this schema from now on, followed by our own columns; return it as an Arrow schema."""
@@ -64,19 +89,17 @@ class OurSide:
 
     def found_schema(self) -> StructType | Failed:
         """The inferred schema."""
-        case = self._case
-        texts = {"path": str(self._folder), "reader": case.format, "timeZone": case.zone, **case.options}
-        source = {**texts, **case.own_options}
-        schema = _outcome(lambda: schema_of(Source.resolve(source, enumerator=FilesEnumerator)))
+        texts = {"timeZone": self._case.zone, **self._texts}
+        schema = outcome(lambda: schema_of(Source.resolve(texts, enumerator=FilesEnumerator)))
         return schema if isinstance(schema, Failed) else from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def whole(self, path: str) -> Outcome:
         """Read one file alone."""
         return self.read([self._splits[path]])
 
-    def together(self) -> Outcome:
-        """Read all files with one reader, in one call."""
-        return self.read(list(self._splits.values()))
+    def together(self, paths: Sequence[str]) -> Outcome:
+        """Read files with one reader, in one call."""
+        return self.read([self._splits[path] for path in paths])
 
     def ranges(self, path: str) -> list[FileSplit]:
         """The ranges into which the file is cut; empty if it is not cut."""
@@ -88,13 +111,13 @@ class OurSide:
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """Read splits with a new reader, as a task does."""
         zone, options = self._case.zone, self._options
-        batches = _outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
+        batches = outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
         if isinstance(batches, Failed):
             return batches
         return pa.Table.from_batches(batches, schema=self._schema)
 
 
-def _outcome(read: Callable[[], T]) -> T | Failed:
+def outcome(read: Callable[[], T]) -> T | Failed:
     """What ``read`` returns, or its failure with one of our errors."""
     try:
         return read()

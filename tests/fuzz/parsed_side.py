@@ -5,7 +5,7 @@ The text reader reads the lines as in a task; Spark parses those of many files i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from tests.readers.spark_reading import split_of
 
 from .case import Case
 from .our_side import BareError, RefusedError, cut_ranges
-from .spark_side import FAILURES, FILE, Failed, Outcome, failed
+from .spark_side import FAILURES, FILE, JVM_ZONE, Failed, Outcome, failed
 
 _OF_THE_STREAM = ("header", "comment", "lineSep")
 
@@ -55,6 +55,11 @@ class ParsedSide:
         self._wanted = StructType()
         self._read: dict[tuple[FileSplit, ...], Outcome] = {}
 
+    @property
+    def listed(self) -> Collection[str]:
+        """The paths of all files."""
+        return self._splits.keys()
+
     def take(self, schema: StructType) -> pa.Schema:
         """Read to this schema from now on; return it as an Arrow schema."""
         self._wanted = schema
@@ -71,9 +76,9 @@ class ParsedSide:
         """Read one file alone."""
         return self.read([self._splits[path]])
 
-    def together(self) -> Outcome:
-        """Read all files with one reader, in one call."""
-        return self.read(list(self._splits.values()))
+    def together(self, paths: Sequence[str]) -> Outcome:
+        """Read files with one reader, in one call."""
+        return self.read([self._splits[path] for path in paths])
 
     def ranges(self, path: str) -> list[FileSplit]:
         """The ranges into which the file is cut; empty if it is not cut."""
@@ -123,7 +128,8 @@ class ParsedSide:
             raise BareError(f"refused late: {error}") from error
         if rows.columns != [*self._wanted.names, FILE]:
             raise BareError(f"the columns are {rows.columns}")
-        return rows.toArrow()
+        with JVM_ZONE.set_to(self._case.jvm_zone, self._spark):
+            return rows.toArrow()
 
     def _lines(self, splits: Sequence[FileSplit]) -> pa.Table | Failed:
         schema = TextReader.default_schema(self._reading)

@@ -16,17 +16,20 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from .case import Case
-from .comparison import Compared, Mismatch, compare, write_files
+from .comparison import Compared, Mismatch, Side, compare, write_files
 from .csv_cases import csv_case
 from .differences import DIFFERENCES, Difference
 from .json_cases import json_case
 from .orc_cases import orc_case
-from .our_side import OurSide, RefusedError
+from .other_sides import http_case, http_side, native_side
+from .our_side import OurSide, RefusedError, machine_in
 from .parquet_cases import parquet_case
 from .parsed_side import ParsedSide
 from .spark_side import SparkSide, Theirs, small_jobs
 from .story import story
+from .surroundings import surrounded
 from .text_cases import text_case
+from .texts import REGIONS
 from .written_cases import arrow_case, avro_case
 
 Maker = Callable[[random.Random, str], Case]
@@ -37,25 +40,35 @@ _MOST_TRIES = 150
 
 
 def parsed_case(make: Maker) -> Maker:
-    """A maker of cases with a schema, and without partition columns and our own columns."""
+    """A maker of cases with a schema, and without our own columns."""
 
     def made(rng: random.Random, name: str) -> Case:
         case = make(rng, name)
-        while case.columns is None or any("/" in file.path for file in case.files):
+        while case.columns is None:
             case = make(rng, name)
         options = {option: text for option, text in case.options.items() if option not in _NOT_BY_LINES}
-        return replace(case, options=options, own_options={}, own_columns=(), is_parsed=True)
+        return replace(case, options=options, own_options={}, own_columns=(), side="parsed")
 
     return made
+
+
+def native_case(rng: random.Random, name: str) -> Case:
+    """Make a case of any format that Spark reads, for a native read with a schema."""
+    make = rng.choice((csv_case, json_case, text_case, parquet_case, orc_case))
+    case = make(rng, name)
+    while case.columns is None:
+        case = make(rng, name)
+    return replace(case, own_options={}, own_columns=(), side="native")
 
 
 MAKERS: Mapping[str, Maker] = {
     "csv": csv_case, "json": json_case, "text": text_case, "parquet": parquet_case, "orc": orc_case,
     "avro": avro_case, "arrow": arrow_case, "parsed-csv": parsed_case(csv_case),
-    "parsed-json": parsed_case(json_case),
+    "parsed-json": parsed_case(json_case), "http": http_case(json_case), "native": native_case,
 }  # fmt: skip
 FORMATS = tuple(MAKERS)
 
+_SAME_JVM_ZONE = 10
 _READERS = 2
 """The number of Spark sessions that read at the same time."""
 
@@ -63,7 +76,10 @@ _READERS = 2
 def case_of(format_name: str, seed: int, number: int) -> Case:
     """Make a case, which is always the same for the same seed and number."""
     name = f"--format {format_name} --seed {seed} --case {number}"
-    return MAKERS[format_name](random.Random(f"{format_name} {seed} {number}"), name)
+    rng = random.Random(f"{format_name} {seed} {number}")
+    # Cases that are read at the same time mostly have the same zone of the JVM, so that none has to wait.
+    jvm_zone = random.Random(f"{seed} {number // _SAME_JVM_ZONE}").choice(REGIONS)
+    return surrounded(rng, MAKERS[format_name](rng, name), jvm_zone)
 
 
 @dataclass(slots=True)
@@ -107,7 +123,7 @@ class _UnderWay:
 
     case: Case
     folder: Path
-    ours: OurSide | ParsedSide | Compared
+    ours: Side | Compared
     theirs: Future[Theirs] | None
 
 
@@ -164,16 +180,29 @@ class Fuzz:
         folder = Path(tempfile.mkdtemp(prefix="flip27-fuzz-"))
         write_files(case, folder)
         try:
-            ours = ParsedSide(case, folder, self._parsing) if case.is_parsed else OurSide(case, folder)
+            with machine_in(case.machine_zone):
+                ours = self._our_side(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
+
+    def _our_side(self, case: Case, folder: Path) -> Side:
+        match case.side:
+            case "parsed":
+                return ParsedSide(case, folder, self._parsing)
+            case "native":
+                return native_side(case, folder, self._parsing)
+            case "http":
+                return http_side(case)
+        return OurSide(case, folder)
 
     def _ended(self, begun: _UnderWay) -> tuple[Case, Compared]:
         try:
             if begun.theirs is None or isinstance(begun.ours, Compared):
                 return begun.case, begun.ours  # type: ignore[return-value]
-            return begun.case, compare(begun.case, begun.ours, begun.theirs.result())
+            theirs = begun.theirs.result()
+            with machine_in(begun.case.machine_zone):
+                return begun.case, compare(begun.case, begun.ours, theirs)
         finally:
             shutil.rmtree(begun.folder)
 

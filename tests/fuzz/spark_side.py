@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from .case import Case
+from tests.spark.jvm import jvm_of
+
+from .case import METADATA, Case
 
 FILE = "flip27_fuzz_file"
+_OF_FILES = "struct(_metadata.file_path, _metadata.file_name, _metadata.file_size) AS _metadata"
 FAILURES = (PySparkException, Py4JJavaError)
 SETTINGS = {
     # Each case is a small job: compiling code for it would take longer than running it.
@@ -59,6 +64,38 @@ def small_jobs(spark: SparkSession) -> SparkSession:
     return session
 
 
+class _JvmZone:
+    """The time zone of Spark's JVM, which all its readers share: those with another zone wait."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._users = 0
+        self._zone = ""
+        self._before: Any = None
+
+    @contextmanager
+    def set_to(self, zone: str, spark: SparkSession) -> Iterator[None]:
+        """Set the zone while the context lasts."""
+        zones = jvm_of(spark).java.util.TimeZone
+        with self._changed:
+            self._changed.wait_for(lambda: zone == self._zone or not self._users)
+            if not self._users:
+                self._zone, self._before = zone, zones.getDefault()
+                zones.setDefault(zones.getTimeZone(zone))
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users -= 1
+                if not self._users:
+                    zones.setDefault(self._before)
+                self._changed.notify_all()
+
+
+JVM_ZONE = _JvmZone()
+
+
 class SparkSide:
     """Reads cases in a session of its own."""
 
@@ -71,7 +108,8 @@ class SparkSide:
         for name, value in case.settings_of_spark.items():
             self._spark.conf.set(name, value)
         try:
-            return self._read(case, folder)
+            with JVM_ZONE.set_to(case.jvm_zone, self._spark):
+                return self._read(case, folder)
         finally:
             for name in case.settings_of_spark:
                 self._spark.conf.unset(name)
@@ -91,16 +129,34 @@ class SparkSide:
             return failed(error)
 
     def _outcomes(self, case: Case, schema: StructType, folder: Path) -> dict[str, Outcome]:
-        names = {file.path.rpartition("/")[2]: file.path for file in case.files}
+        names = self._listed(case, folder)
         try:
             rows = self._rows(case, schema, folder, folder)
         except FAILURES as error:
-            if len(case.files) == 1:
-                return {case.files[0].path: failed(error)}
-            return {file.path: self._of_file(case, schema, folder / file.path, folder) for file in case.files}
-        found = rows.column(FILE).combine_chunks()
+            if len(names) == 1:
+                return dict.fromkeys(names.values(), failed(error))
+            return {path: self._of_file(case, schema, folder / path, folder) for path in names.values()}
+        found = pa.array([unquote(name) for name in rows.column(FILE).to_pylist()], pa.string())
         data = rows.drop_columns([FILE])
         return {path: data.filter(pc.equal(found, name)) for name, path in names.items()}
+
+    def _listed(self, case: Case, folder: Path) -> dict[str, str]:
+        """The paths of the files that Spark finds, by their names."""
+        paths = {file.path.rpartition("/")[2]: file.path for file in case.files}
+        if not case.modified_s:
+            return paths
+        # Spark compares the time in the option with that of the file plus the offset of the zone; in UTC both
+        # are right.
+        time = jvm_of(self._spark).java.time
+        zone = time.ZoneId.of(case.options["timeZone"], time.ZoneId.SHORT_IDS)
+        chosen = {
+            name: time.LocalDateTime.parse(text).atZone(zone).toInstant().toString()
+            for name, text in case.own_options.items()
+            if name.startswith("modified")
+        }
+        found = self._spark.read.format("binaryFile").options(**chosen, timeZone="UTC").load(str(folder))
+        names = {unquote(row[0]) for row in found.select("_metadata.file_name").collect()}
+        return {name: path for name, path in paths.items() if name in names}
 
     def _of_file(self, case: Case, schema: StructType, path: Path, folder: Path) -> Outcome:
         try:
@@ -110,14 +166,23 @@ class SparkSide:
 
     def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
         frame = self._frame(case, schema, path, folder)
-        columns = [f"`{name}`" for name in schema.names]
+        columns = [_OF_FILES if name == METADATA[0] else f"`{name}`" for name in schema.names]
         return frame.selectExpr(*columns, f"_metadata.file_name as {FILE}").toArrow()
 
     def _frame(self, case: Case, schema: StructType | None, path: Path, folder: Path) -> DataFrame:
         reader = self._spark.read.format(case.format).options(**case.options)
         if any("/" in file.path for file in case.files):
             reader = reader.option("basePath", str(folder))
-        return (reader if schema is None else reader.schema(schema)).load(str(path))
+        if schema is not None:
+            reader = reader.schema(in_files(schema))
+        return reader.load(str(path))
+
+
+def in_files(schema: StructType | None) -> StructType | None:
+    """The schema without the column that Spark adds."""
+    if schema is None:
+        return None
+    return StructType([field for field in schema if field.name != METADATA[0]])
 
 
 def failed(error: Exception) -> Failed:

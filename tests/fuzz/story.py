@@ -18,7 +18,7 @@ def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:
     parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'inferred'}"]
     parts += [
         f"options: {dict(case.options)}  here alone: {dict(case.own_options)}",
-        f"zone: {case.zone}  cuts: {case.cuts}",
+        f"zones: {case.zone}, machine {case.machine_zone}, JVM {case.jvm_zone}  cuts: {case.cuts}",
     ]
     for file in case.files:
         parts += [f"file {file.path}", file.shown()]

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyarrow import types
 
 from .case import Case, TableFile
-from .folders import in_folders
 from .line_cases import random_cuts
 
 Flat = tuple[pa.DataType, str]
@@ -56,12 +55,16 @@ def random_types(rng: random.Random, flat: Sequence[Flat], depth: int) -> Flat:
         case "map":
             return pa.map_(pa.string(), inner), f"map<string,{inner_name}>"
     other, other_name = rng.choice(flat)
-    return pa.struct([("x", inner), ("y", other)]), f"struct<x:{inner_name},y:{other_name}>"
+    name = rng.choice(("x", "x", "x", "a.b", "caf\u00e9 %"))
+    return pa.struct([(name, inner), ("y", other)]), f"struct<`{name}`:{inner_name},y:{other_name}>"
 
 
 def random_kinds(rng: random.Random, flat: Sequence[Flat], depth: int) -> dict[str, Flat]:
     """Choose the types of some columns."""
-    return {f"c{number}": random_types(rng, flat, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
+    odd = rng.choice(("", "", "", ".x", " \u00e9%+"))
+    return {
+        f"c{number}{odd}": random_types(rng, flat, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))
+    }
 
 
 def random_table_file(
@@ -90,7 +93,7 @@ def random_table_file(
         names.pop()
     columns = {name: random_column(rng, kinds[name][0], rows, old=old) for name in names}
     table = pa.table({**columns, **more(rows)})
-    chosen = rng.sample(sorted(settings), rng.choice(most_settings))
+    chosen = rng.sample(sorted(settings), min(rng.choice(most_settings), len(settings)))
     return TableFile(
         path=path, rows=table, write=write,
         settings={setting: rng.choice(settings[setting]) for setting in chosen},
@@ -104,17 +107,15 @@ def columnar_case(
     files: Sequence[TableFile],
     columns: tuple[tuple[str, str], ...],
     stored: Mapping[str, str],
-    zones: Sequence[str] = ("UTC",),
 ) -> Case:
     """Make a case that Spark can read too, with these columns or without a schema."""
     options, own, schema = {}, {}, columns
     if rng.random() < 0.08:
         options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
-    case = Case(
+    return Case(
         format=format_name, name=name, files=tuple(files), columns=schema, options=options, own_options=own,
-        cuts=random_cuts(rng), stored=stored, zone=rng.choice(zones),
+        cuts=random_cuts(rng), stored=stored,
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
 
 
 def random_column(rng: random.Random, kind: pa.DataType, rows: int, *, old: bool = False) -> pa.Array:

@@ -16,7 +16,7 @@ from .spark_side import quiet
 
 CASES = {
     "csv": 12, "json": 12, "text": 6, "parquet": 8, "orc": 8, "avro": 10, "arrow": 10, "parsed-csv": 6,
-    "parsed-json": 6,
+    "parsed-json": 6, "http": 4, "native": 4,
 }  # fmt: skip
 FILES = 3
 """The number of files of each case; ``make fuzz`` takes more."""
@@ -42,12 +42,13 @@ def test_random_files_are_read_as_spark_reads_them_however_they_are_cut_and_join
     assert not tally.unknown, "\n\n".join(stories)
     assert tally.cases == CASES[name]
     assert tally.cells > 5 * CASES[name]
-    assert tally.again > tally.cells
+    assert tally.again > tally.cells or name in ("http", "native"), "their files are not cut"
 
 
+@pytest.mark.usefixtures("_session")
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_seed_and_a_number_determine_a_case(name: str) -> None:
-    for number in range(20):
+    for number in range(8):
         case, again = case_of(name, 5, number), case_of(name, 5, number)
         assert (case.columns, case.options, case.cuts) == (again.columns, again.options, again.cuts)
         assert contents(case) == contents(again)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from .case import Case, LineFile
-from .folders import in_folders
 from .line_cases import files_of_a_case, random_cuts, random_end, random_packing
 from .texts import Flavour, damaged, text_of
 
@@ -28,11 +27,10 @@ def text_case(rng: random.Random, name: str) -> Case:
         options["encoding"] = rng.choice(("UTF-8", "ISO-8859-1"))
     oddness = rng.choice((0.0, 0.05, 0.3))
     files = tuple(_file(rng, number, options, oddness) for number in range(files_of_a_case(rng)))
-    case = Case(
+    return Case(
         format="text", name=name, files=files, columns=((rng.choice(("value", "line", "v w")), "string"),),
         options=options, cuts=random_cuts(rng),
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
 
 
 def _file(rng: random.Random, number: int, options: dict[str, str], oddness: float) -> LineFile:

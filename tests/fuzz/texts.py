@@ -10,7 +10,9 @@ from dataclasses import dataclass
 SCALARS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date",
            "timestamp", "timestamp_ntz")  # fmt: skip
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "+05:30",
-         "America/Sao_Paulo", "Pacific/Apia")  # fmt: skip
+         "Europe/Dublin", "America/Sao_Paulo", "Pacific/Apia", "UTC+8", "PST")  # fmt: skip
+REGIONS = tuple(zone for zone in ZONES if "/" in zone)
+"""The zones whose names machines and JVMs know too."""
 DECIMALS = ("decimal(5,2)", "decimal(9,0)", "decimal(10,0)", "decimal(18,6)", "decimal(38,18)",
 "decimal(38,0)",
             "decimal(38,38)", "decimal(3,3)", "decimal(20,10)")  # fmt: skip

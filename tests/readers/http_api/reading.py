@@ -72,13 +72,16 @@ def reader_of(
     share: Share | None = None,
     now_s: float = 0.0,
     most_requests: int = 10_000,
+    time_zone: str = "UTC",
 ) -> HttpReader:
     """Open a reader. Its pauses are recorded in ``share`` instead of being waited for."""
     raw = {"path": api.url, "requestTimeout": "5s", **options}
     parsed = Options.parse(raw, declared_options(HttpEnumerator, HttpReader))
     pauses = [] if share is None else share.pauses
     reader = HttpReader(pause=pauses.append, now_s=lambda: now_s, most_requests=most_requests)
-    reader.open(SourceReaderContext(options=parsed, schema=schema, end_positions=ends or {}))
+    reader.open(
+        SourceReaderContext(options=parsed, schema=schema, end_positions=ends or {}, time_zone=time_zone)
+    )
     return reader
 
 
