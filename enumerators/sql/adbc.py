@@ -8,7 +8,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,8 +16,8 @@ import pyarrow as pa
 from flip27_source.enumerators.sql.database import (
     ROWS_PER_BATCH,
     Database,
-    DatabaseFailure,
     Secrets,
+    check_sqlite_file,
     driver_needed,
 )
 
@@ -111,11 +110,10 @@ def _driver_path(module: str) -> str:
 
 
 def _sqlite_uri(uri: str) -> str:
-    """The URI of an existing file, opened read-only: SQLite would create a missing file."""
+    """The URI of an existing file, opened read-only."""
     if uri.startswith("file:"):
         return uri
-    if not Path(uri).is_file():
-        raise DatabaseFailure(f"the SQLite file {uri} does not exist", "check uri; use an absolute path")
+    check_sqlite_file(uri)
     return f"file:{quote(os.path.abspath(uri))}?mode=ro"
 
 

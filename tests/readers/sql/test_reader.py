@@ -5,24 +5,36 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import DiscoveryError, Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from flip27_source.enumerators.sql.split import SqlSplit
+from flip27_source.errors import (
+    AccessError,
+    DiscoveryError,
+    Flip27Error,
+    NewColumnsError,
+    SchemaError,
+    SplitReadError,
+)
+from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, of_postgres, polled
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, enter_shop, of_postgres, polled
 from tests.postgres_server import PostgresServer
 
 Engine = Callable[..., MicroBatchEngine]
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+IDS = pa.schema([("id", pa.int64())])
 
 
 def rows(options: dict[str, str], schema: pa.Schema | None = None) -> list[dict[str, Any]]:
@@ -341,3 +353,76 @@ def test_column_names_may_contain_quotes_and_blanks_and_be_keywords(shop: Shop) 
 def test_a_missing_table_has_no_schema(shop: Shop) -> None:
     with pytest.raises(SchemaError, match=r"(?s)no_orders.*check options table, query"):
         schema_of(shop.with_options(table="no_orders"))
+
+
+class Disturbed(SqlReader):
+    """Reads ranges of a database in which something changes first."""
+
+    change: ClassVar[Callable[[], object]]
+
+    def read(self, split: SqlSplit) -> Iterator[pa.RecordBatch]:
+        type(self).change()
+        yield from super().read(split)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER ROLE {role} PASSWORD 'other'",
+        "ALTER ROLE {role} CONNECTION LIMIT 0",
+        "ALTER ROLE {role} SET statement_timeout = '1ms'",
+        "REVOKE SELECT ON t FROM {role}",
+    ],
+)
+def test_a_range_of_postgresql_that_cannot_be_reached_is_not_quarantined(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, statement: str, with_adbc: bool
+) -> None:
+    with postgres.role() as role, postgres.database() as name, postgres.connect(name) as connection:
+        # A statement on many rows takes longer than the time that the role has.
+        connection.execute("CREATE TABLE t AS SELECT id FROM generate_series(1, 300000) AS id")
+        connection.execute(f"GRANT SELECT ON t TO {role.name}")
+        monkeypatch.setenv("PG_PASSWORD", role.password)
+        more = {"table": "t", "cursorColumns": "id", "passwordEnv": "PG_PASSWORD"}
+        options = of_postgres(postgres, name, user=role.name, with_adbc=with_adbc, **more)
+        check_not_quarantined(options, lambda: connection.execute(statement.format(role=role.name)))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy", "duckdb"])
+def test_a_range_of_a_database_file_that_is_missing_is_not_quarantined(kind: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, NotImplemented)
+        shop.insert(ORDERS)
+        (file,) = tmp_path.glob("shop.*")
+        check_not_quarantined(shop.options, lambda: file.unlink(missing_ok=True))
+
+
+@pytest.mark.parametrize("kind", ["sqlite by sqlalchemy", "duckdb"])
+def test_a_range_of_a_locked_database_file_is_not_quarantined(kind: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, NotImplemented)
+        shop.insert(ORDERS)
+        (file,) = tmp_path.glob("shop.*")
+        hold = f"import {{0}}; c = {{0}}.connect({str(file)!r}); c.execute('BEGIN{{1}}'); print(flush=True); input()"
+        code = hold.format(*(("duckdb", "") if kind == "duckdb" else ("sqlite3", " EXCLUSIVE")))
+        shop.options["uri"] += "" if kind == "duckdb" else "?timeout=0.1"
+        holders = []
+
+        def lock() -> None:
+            if not holders:
+                command = [sys.executable, "-c", code]
+                holders.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                holders[0].stdout.readline()
+
+        try:
+            check_not_quarantined(shop.options, lock)
+        finally:
+            for holder in holders:
+                holder.communicate(b"\n")
+
+
+def check_not_quarantined(options: dict[str, str], change: Callable[[], object]) -> None:
+    Disturbed.change = staticmethod(change)
+    engine = MicroBatchEngine({**options, "onSplitError": "quarantine"}, reader=Disturbed, schema=IDS)
+    with pytest.raises(AccessError, match="nothing was quarantined or lost"):
+        engine.run_batch()
