@@ -403,8 +403,9 @@ def test_a_range_of_a_locked_database_file_is_not_quarantined(kind: str, tmp_pat
         shop = enter_shop(kind, stack, tmp_path, NotImplemented)
         shop.insert(ORDERS)
         (file,) = tmp_path.glob("shop.*")
-        hold = f"import {{0}}; c = {{0}}.connect({str(file)!r}); c.execute('BEGIN{{1}}'); print(flush=True); input()"
-        code = hold.format(*(("duckdb", "") if kind == "duckdb" else ("sqlite3", " EXCLUSIVE")))
+        module, begin = ("duckdb", "BEGIN") if kind == "duckdb" else ("sqlite3", "BEGIN EXCLUSIVE")
+        connect = f"import {module}; connection = {module}.connect({str(file)!r})"
+        code = f"{connect}; connection.execute({begin!r}); print(flush=True); input()"
         shop.options["uri"] += "" if kind == "duckdb" else "?timeout=0.1"
         holders = []
 
