@@ -128,12 +128,10 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         while most is None or count < most:
             cuts = table.cuts(after, upto, rows=step, most=_CUTS_AT_ONCE)
             for cut in cuts:
-                if cut == after:
-                    continue  # more rows have this cursor than a range should have
                 yield _split(after, cut, step, row_bytes)
                 after = cut
                 count += 1
-            if len(cuts) < _CUTS_AT_ONCE:
+            if not cuts:
                 rows = table.count(after, upto)
                 if rows:
                     yield _split(after, upto, rows, row_bytes)

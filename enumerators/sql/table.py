@@ -130,15 +130,21 @@ class CursorTable:
         return int(self.database.value(f"SELECT count(*) {self._range(after, upto)}"))
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
-        """Every ``rows``-th cursor of a range, up to ``most`` of them."""
+        """Every ``rows``-th cursor of a range, up to ``most`` of them; empty if the range has fewer rows.
+
+        Cursors that are equal for the database give one cut, whatever their texts: the first row of a cursor
+        comes after the last cut.
+        """
         names = [f"flip27_{number}" for number in range(len(self._columns))]
         given = ", ".join(f"{column} AS {name}" for column, name in zip(self._columns, names, strict=True))
         order = ", ".join(self._columns)
         numbered = (
-            f"SELECT {given}, row_number() OVER (ORDER BY {order}) AS flip27_row "
+            f"SELECT {given}, row_number() OVER (ORDER BY {order}) AS flip27_row, "
+            f"rank() OVER (ORDER BY {order}) AS flip27_first "
             f"{self._range(after, upto)} ORDER BY {order} LIMIT {rows * most}"
         )
-        where = f"FROM ({numbered}) AS flip27_cuts WHERE flip27_row % {rows} = 0 ORDER BY flip27_row"
+        chosen = f"flip27_row % {rows} = 0 AND flip27_first > flip27_row - {rows}"
+        where = f"FROM ({numbered}) AS flip27_cuts WHERE {chosen} ORDER BY flip27_row"
         return self._cursors(where, names)
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.enumerators.sql.shops import (
     Shop,
     batches_of,
     duckdb_shop,
+    enter_shop,
     of_postgres,
     polled,
     postgres_shop,
@@ -122,6 +124,27 @@ def test_with_a_time_as_the_only_cursor_rows_of_equal_time_share_a_batch(
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(cursorColumns="updated_at", maxRowsPerTrigger="1"))
     assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "values"),
+    [
+        ("sqlite", "TEXT COLLATE NOCASE", "('a'), ('A'), ('a'), ('A'), ('b')"),
+        ("sqlite", "", "(1), (1.0), (1), (1.0), (2)"),
+        ("duckdb", "VARCHAR COLLATE NOCASE", "('a'), ('A'), ('a'), ('A'), ('b')"),
+        ("duckdb", "DOUBLE", "(0.0), ('-0.0'), (0.0), ('-0.0'), (1)"),
+        ("postgresql", "numeric", "(1), (1.0), (1), (1.0), (2)"),
+    ],
+)
+def test_rows_whose_cursors_are_equal_for_the_database_are_in_one_range(
+    kind: str, column: str, values: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
+        shop.execute(f"CREATE TABLE equal (n {column})")
+        shop.execute(f"INSERT INTO equal VALUES {values}")
+        options = shop.with_options(table="equal", cursorColumns="n", partitionRows="1")
+        assert [batch.num_rows for batch in run(options)] == [4, 1]
 
 
 def test_a_query_is_read_like_a_table(shop: Shop) -> None:
