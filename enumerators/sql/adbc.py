@@ -50,7 +50,13 @@ class AdbcDatabase(Database):
     def fields(self, sql: str) -> pa.Schema:
         with self.guarded(), self._connection.cursor() as cursor:
             cursor.execute(sql)
-            return cursor.fetch_record_batch().schema
+            schema = cursor.fetch_record_batch().schema
+        if self.dialect.name != "duckdb":
+            return schema
+        # Different types of DuckDB have the same type of Arrow.
+        _, described = self.rows(f"DESCRIBE {sql}")
+        kinds = [{"DUCKDB:type": row[1]} for row in described]
+        return pa.schema([field.with_metadata(kind) for field, kind in zip(schema, kinds, strict=True)])
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         table = self._fetched(sql)

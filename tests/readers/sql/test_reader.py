@@ -136,7 +136,7 @@ def wide(postgres: PostgresServer) -> Iterator[Callable[..., dict[str, str]]]:
     with postgres.database() as name, postgres.connect(name) as connection:
         number = iter(range(100))
 
-        def made(kind: str, value: str, **more: str) -> dict[str, str]:
+        def made(kind: str, value: str, **more: Any) -> dict[str, str]:
             table = f"t{next(number)}"
             connection.execute(f"CREATE TABLE {table} (id int, value {kind})")
             connection.execute(f"INSERT INTO {table} VALUES (1, {value}), (2, NULL)")
@@ -182,6 +182,8 @@ TYPES_OF_POSTGRESQL = [
     ("numeric(5,2)[]", "'{1.50}'", pa.string(), "{1.50}"),
     ("uuid[]", "'{93b617e2-e831-44c0-a82a-0f0a818bcb0e}'", pa.string(),
      "{93b617e2-e831-44c0-a82a-0f0a818bcb0e}"),
+    ("oid[]", "'{4294967295}'", pa.string(), "{4294967295}"),
+    ("money[]", "'{$1.50}'", pa.string(), "{$1.50}"),
 ]  # fmt: skip
 
 
@@ -236,13 +238,43 @@ def test_every_type_can_be_read_as_text(
         ("numeric(10,2)", "12.34", pa.decimal128(10, 1)),
         ("text", "'abc'", pa.int64()),
         ("bigint", "4294967296", pa.int32()),
+        ("bigint", "1714550400", UTC_TIMESTAMP),
+        ("timestamp", "'2024-05-01 08:00:00'", pa.int64()),
+        ("double precision", "1e300", pa.float32()),
+        ("timestamp[]", "'{infinity}'", pa.list_(pa.timestamp("us"))),
+        ("timestamptz[]", "'{-infinity}'", pa.list_(UTC_TIMESTAMP)),
+        ("date[]", "'{infinity}'", pa.list_(pa.date32())),
+        ("int[]", "'{{1,2},{3,4}}'", pa.list_(pa.int32())),
+        ("int[]", "'[0:1]={1,2}'", pa.list_(pa.int32())),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(
     wide: Callable[..., dict[str, str]], kind: str, value: str, arrow: pa.DataType
 ) -> None:
-    with pytest.raises(SplitReadError, match=r"(?s)column value of table .* does not fit .*such as string"):
+    with pytest.raises(SplitReadError, match=r"(?s)column value .* (such as|the type) string"):
         column(wide(kind, value), arrow)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize(
+    ("kind", "value", "arrow", "found"),
+    [
+        ("date", "'2024-05-01'", UTC_TIMESTAMP, dt.datetime(2024, 5, 1, 4, tzinfo=dt.UTC)),
+        ("timestamptz", "'2024-05-01 02:00:00+00'", pa.date32(), dt.date(2024, 4, 30)),
+        ("timestamp[]", "'{2024-05-01 08:00:00}'", pa.list_(UTC_TIMESTAMP),
+         [dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)]),
+    ],
+)  # fmt: skip
+def test_times_are_cast_in_the_time_zone_of_the_session_on_every_level(
+    wide: Callable[..., dict[str, str]],
+    kind: str,
+    value: str,
+    arrow: pa.DataType,
+    found: Any,
+    with_adbc: bool,
+) -> None:
+    options = wide(kind, value, with_adbc=with_adbc, timeZone="America/New_York")
+    assert column(options, arrow) == [found, None]
 
 
 def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: PostgresServer) -> None:
@@ -275,7 +307,8 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
             " TIME '01:02:03' AS t, INTERVAL 1 DAY AS i, uuid '93b617e2-e831-44c0-a82a-0f0a818bcb0e' AS g,"
             " TIMESTAMPTZ '2024-05-01 08:00:00+02' AS z, TIMESTAMP_S '2024-05-01 08:00:00' AS s,"
             " [1::UTINYINT] AS l,"
-            " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m"
+            " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m,"
+            " 340282366920938463463374607431768211455::UHUGEINT AS uh, ['0101'::BIT] AS bits"
         )
     options = common(file, "duckdb", table="t", cursorColumns="id")
     assert rows(options) == [
@@ -283,8 +316,30 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
             "id": 1, "u": Decimal(2), "h": Decimal(3), "e": "a", "t": "01:02:03", "i": "1 day",
             "g": "93b617e2-e831-44c0-a82a-0f0a818bcb0e", "z": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
             "s": dt.datetime(2024, 5, 1, 8), "l": [1], "r": {"a": 1, "b": "x"}, "m": [("k", 2)],
+            "uh": "340282366920938463463374607431768211455", "bits": "[0101]",
         }
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "170141183460469231731687303715884105727::HUGEINT",
+        "[TIMESTAMP 'infinity']",
+        "{'at': TIMESTAMP 'infinity'}",
+        "MAP {'at': TIMESTAMP '-infinity'}",
+        "TIMESTAMP_S '20000-01-01 00:00:00'",
+        "TIMESTAMP_NS 'infinity'",
+    ],
+)
+def test_a_value_of_duckdb_that_spark_lacks_is_an_error_that_names_the_column(
+    tmp_path: Path, value: str
+) -> None:
+    file = str(tmp_path / "wide.duckdb")
+    with duckdb.connect(file) as connection:
+        connection.execute(f"CREATE TABLE t AS SELECT 1 AS id, {value} AS value")
+    with pytest.raises(SplitReadError, match=r"(?s)column value of table t .* does not fit .*such as string"):
+        rows(common(file, "duckdb", table="t", cursorColumns="id"))
 
 
 @pytest.fixture
@@ -323,6 +378,19 @@ def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
     assert column(options, pa.decimal128(20, 12), "amount") == [Decimal("1.234567890123"), Decimal(7)]
     with pytest.raises(SplitReadError, match="both fractions and texts"):
         column(options, pa.float64(), "amount")
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_sqlite_integers_among_fractions_keep_all_digits(loose: Loose, driver: str | None) -> None:
+    options = loose("n", 2**53 + 1, 2.0, 2**63 - 1)
+    if driver is None:
+        options["uri"] = f"sqlite:///{options['uri']}"
+        del options["driver"]
+    assert column(options, pa.int64(), "n") == [2**53 + 1, 2, 2**63 - 1]
+    with pytest.raises(
+        SplitReadError, match="column n of table t has a value that does not fit the type double"
+    ):
+        column(options, pa.float64(), "n")
 
 
 def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) -> None:
