@@ -160,7 +160,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             return allowed
         deadline = time.monotonic() + options[opts.TRANSACTION_TIMEOUT]
         while True:
-            safe, self._waiting = settled(self._waiting, allowed, writers_of(table.database))
+            writers = writers_of(table.database, options[opts.TABLE])
+            safe, self._waiting = settled(self._waiting, allowed, writers)
             waiting = self._waiting
             processes = {} if waiting is None else waiting.writers.processes
             self.context.metrics.gauge("openTransactions", len(processes))

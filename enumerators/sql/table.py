@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
+from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.database import DatabaseFailure
@@ -250,7 +251,18 @@ class CursorTable:
                     f"option {opts.STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
-        return dialect.compared(self._columns, ">=", literals)
+        condition = dialect.compared(self._columns, ">=", literals)
+        try:
+            self.database.rows(f"SELECT 1 {self._rows(condition)} LIMIT 1")
+        except DatabaseFailure as failure:
+            if cause_of_failed_access(failure) is not None:
+                raise
+            raise OptionError(
+                f"option {opts.STARTING_CURSOR.name} contains {', '.join(values)}, which cannot be compared "
+                f"with the cursors of {self.name}: {failure.what}",
+                remedy="write values of the types of the cursor columns",
+            ) from None
+        return condition
 
 
 def _is_infinite(value: str, kind: str) -> bool:

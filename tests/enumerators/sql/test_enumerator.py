@@ -287,6 +287,10 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"query": "SELECT 1"}, "table and query are both set"),
         ({"uriEnv": "SHOP"}, "uri and uriEnv are both set"),
         ({"startingCursor": "1,2,3"}, "has 3 values"),
+        *[
+            ({"cursorColumns": "id", "startingCursor": start}, rf"startingCursor contains .*{start}")
+            for start in ("1__000", "abc", "0x1g", "NaN")
+        ],
         ({"uriEnv": "NOT_SET", "uri": None}, "variable NOT_SET, which option uriEnv names, is not set"),
         ({"uri": "mysql+nonsense://u@h/d", "driver": None}, "nonsense"),
     ],
