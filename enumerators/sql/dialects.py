@@ -81,7 +81,12 @@ class Dialect:
 
 
 def _sqlite_given(value: str, kind: str) -> str:
-    return _number_literal(value) if kind == "number" else _text_literal(value)
+    if kind != "number":
+        return _text_literal(value)
+    number = _number_literal(value)
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{value!r} is greater than every number of SQLite")
+    return number
 
 
 def _sqlite_literal(value: str, _kind: str) -> str:
@@ -92,11 +97,7 @@ def _sqlite_literal(value: str, _kind: str) -> str:
 
 
 def _number_literal(value: str) -> str:
-    try:
-        is_number = math.isfinite(float(value)) and re.fullmatch(r"[-+0-9.eE]+", value.strip())
-    except ValueError:
-        is_number = None
-    if not is_number:
+    if re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", value.strip()) is None:
         raise ValueError(f"{value!r} is not a number")
     return value.strip()
 
