@@ -263,6 +263,7 @@ def _check_types(table: CursorTable, done: Cursor | None, newest: Cursor | None)
         raise DiscoveryError(
             f"the cursor columns of {table.name} have the types {', '.join(newest.types)}; they had "
             f"{', '.join(done.types)} when {done} was read",
-            remedy="positions of another type cannot be compared: restore the types, or start a new query "
-            "with a startingCursor",
+            remedy="positions of another type cannot be compared: restore the types, or option driver if it "
+            "has changed, because drivers name some types differently; or start a new query with a "
+            "startingCursor",
         )

@@ -23,6 +23,8 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
 
 _LEAST_ROW_BYTES = 8
+_MAY_BE_INFINITE = ("number", "double", "decimal", "date", "timestamp", "month_day_nano")
+"""Starts of the types of numbers, dates, times and intervals: in other types, ``inf`` is an ordinary text."""
 _SAMPLE_ROWS = 1000
 
 
@@ -94,7 +96,7 @@ class CursorTable:
         if newest is None:
             return
         pairs = zip(newest.values, newest.types, strict=True)
-        if any(_is_infinite(*pair) for pair in pairs if not pair[1].endswith(("string", "binary"))):
+        if any(_is_infinite(*pair) for pair in pairs if pair[1].startswith(_MAY_BE_INFINITE)):
             raise DiscoveryError(
                 f"{self.name} has a row with the cursor {newest}: no later row could be greater",
                 remedy="correct the row, or leave such rows out with option query",

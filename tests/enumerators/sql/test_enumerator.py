@@ -88,6 +88,17 @@ def test_a_cursor_may_be_greater_than_any_float(postgres: PostgresServer, flip27
         assert batches_of(engine) == [["1", "1" + "0" * 309]]
 
 
+def test_a_text_that_reads_like_infinity_may_be_the_greatest_cursor(
+    postgres: PostgresServer, flip27_engine: Engine
+) -> None:
+    with postgres_shop(postgres) as shop:
+        shop.execute("CREATE EXTENSION citext")
+        shop.execute("CREATE TABLE names (name citext)")
+        shop.execute("INSERT INTO names VALUES ('a'), ('inf')")
+        engine = flip27_engine(shop.with_options(table="names", cursorColumns="name"))
+        assert batches_of(engine) == [["a", "inf"]]
+
+
 def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
     with duckdb_shop(tmp_path) as shop:
         shop.execute("CREATE TABLE moods AS SELECT unnest(['z', 'm', 'a'])::ENUM('z', 'm', 'a') AS mood")

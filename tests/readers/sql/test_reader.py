@@ -360,6 +360,17 @@ def loose(tmp_path: Path) -> Iterator[Callable[..., dict[str, str]]]:
 Loose = Callable[..., dict[str, str]]
 
 
+@pytest.mark.parametrize("uri", ["{}", "sqlite:///{}"])
+def test_the_name_of_a_table_may_contain_a_dot(sqlite: Shop, uri: str) -> None:
+    sqlite.execute('CREATE TABLE "a.""t" (id INTEGER, value BLOB)')
+    sqlite.execute("CREATE TABLE t (id INTEGER, value TEXT)")
+    sqlite.execute("""CREATE TABLE '"t' (id INTEGER, value TEXT)""")
+    options = sqlite.with_options(table='"a.""t"', cursorColumns="id", uri=uri.format(sqlite.options["uri"]))
+    if "://" in options["uri"]:
+        del options["driver"]
+    assert schema_of(options).field("value").type == pa.binary()
+
+
 def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text(loose: Loose) -> None:
     notes = [None] * 3000 + ["x"] * 1000
     assert [row["note"] for row in rows(loose("note TEXT", *notes))] == notes
