@@ -65,15 +65,15 @@ _ERRNOS = dict.fromkeys(errno.errorcode, NETWORK) | {
     for name in names.split()
 }
 """Why a call to the operating system failed; None: because of a name or of content."""
-_CODES = {  # of AWS, which sends some with status 400, and of gRPC
+_CODES = {  # of AWS, which sends some with status 400, of gRPC and of ADBC
     EXPIRED: "ExpiredToken|RequestExpired|TokenRefreshRequired",
     BUSY: "Throttl|Throughput|LimitExceeded|TooManyRequests|SlowDown|RequestTimeout|PriorRequestNotComplete"
     "|TransactionInProgress|RESOURCE_EXHAUSTED|ABORTED",
     CREDENTIALS: "InvalidAccessKeyId|Signature|InvalidToken|Authentication|InvalidClientTokenId|AuthFailure"
     "|UnrecognizedClient|RequestTimeTooSkewed|AuthorizationHeader|UNAUTHENTICATED",
     PERMISSION: "AccessDenied|AuthorizationError|NotAuthorized|Unauthorized|OptInRequired|^KMS"
-    "|PERMISSION_DENIED",
-    NETWORK: "UNAVAILABLE|DEADLINE_EXCEEDED|CANCELLED",
+    "|PERMISSION_DENIED|UNAUTHORIZED",
+    NETWORK: "UNAVAILABLE|DEADLINE_EXCEEDED|CANCELLED|^IO$|^TIMEOUT$",
 }
 _TYPES = {
     "ImportError": PACKAGE,
@@ -122,6 +122,14 @@ _IN_TEXTS = {  # of Java and Arrow
     r"|NETWORK_CONNECTION|REQUEST_TIMEOUT",
     BUSY: r"(?:Status Code:|HTTP status) (?:408|425|429|5\d\d)|SlowDown|SLOW_DOWN|ServiceUnavailable"
     r"|SERVICE_UNAVAILABLE|AWSServiceThrottled|THROTTLING|INTERNAL_FAILURE",
+}
+_DUCKDB = {  # its errors have one type and one code by ADBC
+    BUSY: r"^INTERNAL: IO Error: Could not set lock",
+    DISK: r"^INTERNAL: IO Error:",
+    NETWORK: r"^INTERNAL: (?:HTTP|Connection|INTERRUPT) Error:",
+    PERMISSION: r"^INTERNAL: Permission Error:",
+    MEMORY: r"^INTERNAL: Out of Memory Error:",
+    PACKAGE: r"^INTERNAL: (?:Missing )?Extension",
 }
 _NOTHING_LOST = "nothing was quarantined or lost"
 _MOST_CAUSES = 20
@@ -208,6 +216,8 @@ def _by_type(error: BaseException) -> Cause | None:
     cause = next((_TYPES[name] for name in names if name in _TYPES), None)
     if cause is None and isinstance(error, OSError) and error.errno is not None:
         return _ERRNOS.get(error.errno)
+    if type(error).__module__.startswith("adbc_"):
+        return cause or _matching(_DUCKDB, str(error))
     # Arrow's errors have nothing but a text; those of others may quote names of files and content.
     if type(error) is OSError or str(error) == "can't start new thread":
         return _matching(_IN_TEXTS, str(error))
@@ -215,19 +225,22 @@ def _by_type(error: BaseException) -> Cause | None:
 
 
 def _by_code(error: BaseException) -> Cause | None:
-    """The code in an answer of AWS, gRPC or FTP, or the SQLSTATE of a database."""
+    """The SQLSTATE of a database, or the code in an answer of AWS, gRPC, ADBC or FTP."""
+    state = getattr(error, "sqlstate", None)
+    if isinstance(state, str):
+        return next((cause for start, cause in _SQLSTATES.items() if state.startswith(start)), None)
     response: Any = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     names = {kind.__name__ for kind in type(error).__mro__}
     if "RpcError" in names and callable(of_grpc := getattr(error, "code", None)):
         code = getattr(of_grpc(), "name", None)
+    of_adbc: Any = getattr(error, "status_code", None)
+    if type(of_adbc).__name__ == "AdbcStatusCode":
+        code = of_adbc.name
     if isinstance(code, str):
         return _matching(_CODES, code)
     if "error_perm" in names and str(error).startswith("53"):
         return CREDENTIALS
-    state = getattr(error, "sqlstate", None)
-    if isinstance(state, str):
-        return next((cause for start, cause in _SQLSTATES.items() if state.startswith(start)), None)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote_plus, urlencode, urljoin, urlsplit, urlunsplit
 
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import redacted
@@ -29,11 +29,14 @@ def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:
 def with_params(url: str, params: Mapping[str, str | int | float | None]) -> str:
     """``url`` with these parameters, which replace those of the same names; None removes a parameter."""
     parts = urlsplit(url)
-    kept = [(name, value) for name, value in _query(parts.query) if name not in params]
+    written = parts.query.split("&") if parts.query else []
+    # The others stay byte for byte: some servers sign their links, and not all escapes are UTF-8.
+    kept = [text for text in written if unquote_plus(text.partition("=")[0]) not in params]
     added = [(name, str(value)) for name, value in params.items() if value is not None]
-    if not added and len(kept) == len(_query(parts.query)):
-        return url  # unchanged, because some servers sign their links
-    return urlunsplit(parts._replace(query=urlencode([*kept, *added], quote_via=quote)))
+    if not added and len(kept) == len(written):
+        return url
+    query = "&".join([*kept, *([urlencode(added, quote_via=quote)] if added else [])])
+    return urlunsplit(parts._replace(query=query))
 
 
 def joined_link(url: str, link: str) -> str:

@@ -8,7 +8,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,8 +16,8 @@ import pyarrow as pa
 from flip27_source.enumerators.sql.database import (
     ROWS_PER_BATCH,
     Database,
-    DatabaseFailure,
     Secrets,
+    check_sqlite_file,
     driver_needed,
 )
 
@@ -51,7 +50,13 @@ class AdbcDatabase(Database):
     def fields(self, sql: str) -> pa.Schema:
         with self.guarded(), self._connection.cursor() as cursor:
             cursor.execute(sql)
-            return cursor.fetch_record_batch().schema
+            schema = cursor.fetch_record_batch().schema
+        if self.dialect.name != "duckdb":
+            return schema
+        # Different types of DuckDB have the same type of Arrow.
+        _, described = self.rows(f"DESCRIBE {sql}")
+        kinds = [{"DUCKDB:type": row[1]} for row in described]
+        return pa.schema([field.with_metadata(kind) for field, kind in zip(schema, kinds, strict=True)])
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         table = self._fetched(sql)
@@ -111,11 +116,10 @@ def _driver_path(module: str) -> str:
 
 
 def _sqlite_uri(uri: str) -> str:
-    """The URI of an existing file, opened read-only: SQLite would create a missing file."""
+    """The URI of an existing file, opened read-only."""
     if uri.startswith("file:"):
         return uri
-    if not Path(uri).is_file():
-        raise DatabaseFailure(f"the SQLite file {uri} does not exist", "check uri; use an absolute path")
+    check_sqlite_file(uri)
     return f"file:{quote(os.path.abspath(uri))}?mode=ro"
 
 

@@ -46,7 +46,8 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     yield ok("table", f"{table.name} of {table.database.dialect.name}, {len(table.fields)} columns")
     newest = table.newest()
     named = ", ".join(opts.cursor_columns(options))
-    last = "the table has no row yet" if newest is None else f"the newest row has {newest}"
+    place = f" at or above {opts.STARTING_CURSOR.name}" if opts.starting_values(options) else ""
+    last = f"the table has no row{place} yet" if newest is None else f"the newest row has {newest}"
     yield ok_unless("cursor columns", f"{named}; {last}", lambda: table.check_newest(newest))
     yield _nulls(table, options)
     name = options[opts.TABLE]
@@ -94,7 +95,7 @@ def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Fi
         lag_s = DEFAULT_LAG_S if has_time else 0.0
     if database == "postgresql" and options[opts.WAIT_FOR_TRANSACTIONS]:
         try:
-            writing = writers_of(table.database)
+            writing = writers_of(table.database, options[opts.TABLE])
         except Flip27Error as error:
             return failed(check, error.what, error.remedy)
         return ok(check, f"rows wait for transactions that write ({len(writing.processes)} now)")

@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
-from flip27_source.errors import OptionError
+from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.optional_packages import needed
 
 _NAMED_SECRET = re.compile(
@@ -41,18 +42,8 @@ _REMEDIES = (
 driver_needed = partial(needed, by="the sql source", extra="sql", error_type=OptionError)
 
 
-class DatabaseFailure(Exception):  # noqa: N818 - the callers' errors say what failed
-    """A driver raised an error.
-
-    Attributes:
-        what: its text without secrets.
-        remedy: what the user can do.
-    """
-
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
+class DatabaseFailure(Flip27Error):  # noqa: N818 - the callers' errors say what failed
+    """A driver raised an error, whose text has no secrets here. The error itself is the hidden context."""
 
 
 class Secrets:
@@ -80,7 +71,7 @@ class Secrets:
         lowered = said.lower()
         known = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered))
         remedy = next(known, "fix the cause, which the database names")
-        return DatabaseFailure(self.masked(said)[:1000], remedy)
+        return DatabaseFailure(self.masked(said)[:1000], remedy=remedy)
 
     def masked(self, text: str) -> str:
         if "://" in self._uri:
@@ -91,6 +82,14 @@ class Secrets:
 
 
 ROWS_PER_BATCH = 65_536
+
+
+def check_sqlite_file(file: str) -> None:
+    """Refuse a missing file, which SQLite would create."""
+    if not Path(file).is_file():
+        raise DatabaseFailure(
+            f"the SQLite file {file} does not exist", remedy="check uri; use an absolute path"
+        ) from ConnectionError(file)
 
 
 class Database(ABC):

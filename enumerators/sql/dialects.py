@@ -7,10 +7,10 @@ that the dialect makes from the value, and from which it can make the same value
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 ALIAS = "flip27_rows"
@@ -81,9 +81,12 @@ class Dialect:
 
 
 def _sqlite_given(value: str, kind: str) -> str:
-    if kind == "number" and (number := _number(value)) is not None:
-        return number
-    return _text_literal(value)
+    if kind != "number":
+        return _text_literal(value)
+    number = _number_literal(value)
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{value!r} is greater than every number of SQLite")
+    return number
 
 
 def _sqlite_literal(value: str, _kind: str) -> str:
@@ -93,20 +96,15 @@ def _sqlite_literal(value: str, _kind: str) -> str:
     return value
 
 
-def _number(value: str) -> str | None:
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        return None
-    return value.strip() if number.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
+def _number_literal(value: str) -> str:
+    if re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", value.strip()) is None:
+        raise ValueError(f"{value!r} is not a number")
+    return value.strip()
 
 
 def _ansi_literal(value: str, kind: str) -> str:
     if kind.startswith(_NUMBERS):
-        number = _number(value)
-        if number is None:
-            raise ValueError(f"{value!r} is not a number")
-        return number
+        return _number_literal(value)
     if kind.startswith("timestamp"):
         return f"TIMESTAMP {_text_literal(value)}"
     if kind.startswith("date"):

@@ -128,12 +128,10 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         while most is None or count < most:
             cuts = table.cuts(after, upto, rows=step, most=_CUTS_AT_ONCE)
             for cut in cuts:
-                if cut == after:
-                    continue  # more rows have this cursor than a range should have
                 yield _split(after, cut, step, row_bytes)
                 after = cut
                 count += 1
-            if len(cuts) < _CUTS_AT_ONCE:
+            if not cuts:
                 rows = table.count(after, upto)
                 if rows:
                     yield _split(after, upto, rows, row_bytes)
@@ -162,7 +160,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             return allowed
         deadline = time.monotonic() + options[opts.TRANSACTION_TIMEOUT]
         while True:
-            safe, self._waiting = settled(self._waiting, allowed, writers_of(table.database))
+            writers = writers_of(table.database, options[opts.TABLE])
+            safe, self._waiting = settled(self._waiting, allowed, writers)
             waiting = self._waiting
             processes = {} if waiting is None else waiting.writers.processes
             self.context.metrics.gauge("openTransactions", len(processes))
@@ -264,6 +263,7 @@ def _check_types(table: CursorTable, done: Cursor | None, newest: Cursor | None)
         raise DiscoveryError(
             f"the cursor columns of {table.name} have the types {', '.join(newest.types)}; they had "
             f"{', '.join(done.types)} when {done} was read",
-            remedy="positions of another type cannot be compared: restore the types, or start a new query "
-            "with a startingCursor",
+            remedy="positions of another type cannot be compared: restore the types, or option driver if it "
+            "has changed, because drivers name some types differently; or start a new query with a "
+            "startingCursor",
         )

@@ -30,14 +30,14 @@ WHERE l.locktype = 'relation' AND l.granted AND l.relation >= 16384
   AND (c.relkind IS NULL OR c.relkind IN ('r', 'p', 'S'))
   AND l.pid IS DISTINCT FROM pg_backend_pid()
 """
-SERVER = (
-    "SELECT CASE WHEN pg_is_in_recovery() THEN 'standby' ELSE CAST(pg_postmaster_start_time() AS text) END"
-)
+SERVER = """
+SELECT CASE WHEN pg_is_in_recovery() THEN 'standby'
+  WHEN EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass({table}) AND relkind = 'm') THEN 'copy'
+  ELSE CAST(pg_postmaster_start_time() AS text) END
+"""
 
-_REMEDY = (
-    'read from the primary server; or add .option("waitForTransactions", "false"), and a lag that is longer '
-    "than any transaction"
-)
+_OR_LAG = 'or add .option("waitForTransactions", "false"), and a lag that is longer than any transaction'
+_REMEDY = f"read from the primary server; {_OR_LAG}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,21 @@ def settled(
     return safe, Waiting(newest=newest, writers=writers)
 
 
-def writers_of(database: Database) -> Writers:
+def writers_of(database: Database, table: str | None) -> Writers:
+    """The transactions that hold locks for writing.
+
+    Args:
+        table: option ``table``; None for a query.
+    """
     try:
-        server = database.value(SERVER)
+        literal = "NULL" if table is None else database.dialect.literal(table, "string")
+        server = database.value(SERVER.format(table=literal))
+        if server == "copy":
+            raise DiscoveryError(
+                f"{table} is a materialized view: a refresh adds rows of transactions that have ended, also "
+                "below rows that were read, and no lock shows which transactions a refresh has left out",
+                remedy=f"read the tables of the view; {_OR_LAG} and the time between two refreshes",
+            )
         if server == "standby":
             raise DiscoveryError(
                 "the server is a standby, which does not show the open transactions of its primary",

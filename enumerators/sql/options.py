@@ -170,6 +170,13 @@ def starts_at_latest(options: Options) -> bool:
     return options[STARTING_CURSOR].strip().lower() == LATEST
 
 
+def table_parts(table: str) -> tuple[str, ...]:
+    """The parts of a table's name without quotation marks, such as the schema and the table."""
+    return tuple(
+        part[1:-1].replace('""', '"') if part[0] in '"`[' else part for part in re.findall(_NAME, table)
+    )
+
+
 def source_name(options: Options) -> str:
     """The table or query for messages."""
     table = options[TABLE]

@@ -8,7 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database, Secrets, driver_needed
+from flip27_source.enumerators.sql.database import (
+    ROWS_PER_BATCH,
+    Database,
+    Secrets,
+    check_sqlite_file,
+    driver_needed,
+)
 from flip27_source.errors import OptionError
 
 
@@ -31,6 +37,12 @@ class SqlAlchemyDatabase(Database):
             ) from None
         if password is not None:
             url = url.set(password=password)
+        if (
+            url.get_backend_name() == "sqlite"
+            and url.database
+            and not url.database.startswith((":", "file:"))
+        ):
+            check_sqlite_file(url.database)
         with self.guarded(), driver_needed(url.drivername, also=""):
             self.engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
             self._connection = self.engine.connect()

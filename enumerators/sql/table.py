@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
+from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.database import DatabaseFailure
@@ -22,6 +23,8 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
 
 _LEAST_ROW_BYTES = 8
+_MAY_BE_INFINITE = ("number", "double", "decimal", "date", "timestamp", "month_day_nano")
+"""Starts of the types of numbers, dates, times and intervals: in other types, ``inf`` is an ordinary text."""
 _SAMPLE_ROWS = 1000
 
 
@@ -93,7 +96,7 @@ class CursorTable:
         if newest is None:
             return
         pairs = zip(newest.values, newest.types, strict=True)
-        if any(_is_infinite(*pair) for pair in pairs if not pair[1].endswith(("string", "binary"))):
+        if any(_is_infinite(*pair) for pair in pairs if pair[1].startswith(_MAY_BE_INFINITE)):
             raise DiscoveryError(
                 f"{self.name} has a row with the cursor {newest}: no later row could be greater",
                 remedy="correct the row, or leave such rows out with option query",
@@ -130,15 +133,21 @@ class CursorTable:
         return int(self.database.value(f"SELECT count(*) {self._range(after, upto)}"))
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
-        """Every ``rows``-th cursor of a range, up to ``most`` of them."""
+        """Every ``rows``-th cursor of a range, up to ``most`` of them; empty if the range has fewer rows.
+
+        Cursors that are equal for the database give one cut, whatever their texts: the first row of a cursor
+        comes after the last cut.
+        """
         names = [f"flip27_{number}" for number in range(len(self._columns))]
         given = ", ".join(f"{column} AS {name}" for column, name in zip(self._columns, names, strict=True))
         order = ", ".join(self._columns)
         numbered = (
-            f"SELECT {given}, row_number() OVER (ORDER BY {order}) AS flip27_row "
+            f"SELECT {given}, row_number() OVER (ORDER BY {order}) AS flip27_row, "
+            f"rank() OVER (ORDER BY {order}) AS flip27_first "
             f"{self._range(after, upto)} ORDER BY {order} LIMIT {rows * most}"
         )
-        where = f"FROM ({numbered}) AS flip27_cuts WHERE flip27_row % {rows} = 0 ORDER BY flip27_row"
+        chosen = f"flip27_row % {rows} = 0 AND flip27_first > flip27_row - {rows}"
+        where = f"FROM ({numbered}) AS flip27_cuts WHERE {chosen} ORDER BY flip27_row"
         return self._cursors(where, names)
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:
@@ -244,7 +253,18 @@ class CursorTable:
                     f"option {opts.STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
-        return dialect.compared(self._columns, ">=", literals)
+        condition = dialect.compared(self._columns, ">=", literals)
+        try:
+            self.database.rows(f"SELECT 1 {self._rows(condition)} LIMIT 1")
+        except DatabaseFailure as failure:
+            if cause_of_failed_access(failure) is not None:
+                raise
+            raise OptionError(
+                f"option {opts.STARTING_CURSOR.name} contains {', '.join(values)}, which cannot be compared "
+                f"with the cursors of {self.name}: {failure.what}",
+                remedy="write values of the types of the cursor columns",
+            ) from None
+        return condition
 
 
 def _is_infinite(value: str, kind: str) -> bool:

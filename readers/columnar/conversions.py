@@ -255,14 +255,19 @@ def _since(column: pa.Array, first_date: dt.date, calendar: str) -> pa.Array:
 
 def dates_in(column: pa.Array) -> Iterator[pa.Array]:
     """The dates and timestamps of a column, on every level."""
+    return (leaf for leaf in leaves_in(column) if types.is_date(leaf.type) or types.is_timestamp(leaf.type))
+
+
+def leaves_in(column: pa.Array) -> Iterator[pa.Array]:
+    """The flat columns of a column, on every level."""
     kind = column.type
-    if types.is_date(kind) or types.is_timestamp(kind):
-        yield column
-    elif types.is_map(kind):
-        yield from dates_in(column.keys)
-        yield from dates_in(column.items)
+    if types.is_map(kind):
+        yield from leaves_in(column.keys)
+        yield from leaves_in(column.items)
     elif types.is_struct(kind):
         for child in column.flatten():
-            yield from dates_in(child)
+            yield from leaves_in(child)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        yield from dates_in(column.flatten())
+        yield from leaves_in(column.flatten())
+    else:
+        yield column

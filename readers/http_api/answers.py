@@ -6,8 +6,9 @@ Records stay the bytes that the server sent. ``reader`` converts them by the rul
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -41,6 +42,8 @@ _ANY = msgspec.json.Decoder()
 _TIME = msgspec.json.Decoder(float_hook=Decimal)
 """A float has 16 digits, too few for numbers of nanoseconds."""
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_WORD = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?<![\w.+-])(NaN|[+-]?Infinity|[+-]INF)(?![\w.])', re.DOTALL)
+_HAS_WORD = re.compile(rb"NaN|Infinity|INF")
 _CANONICAL = msgspec.json.Encoder(order="deterministic")
 # The Link header (RFC 8288). Possessive, so that the time is linear in the length of a hostile header.
 _PARAM = r'[ \t]*+;[ \t]*+([^\s=;,]*+)[ \t]*+(?:=[ \t]*+(?:"((?:[^"\\]|\\.)*+)(?:"|$)[^;,]*+|([^;,]*+)))?+'
@@ -81,7 +84,7 @@ def records_of(response: Response, path: Path, *, may_be_missing: bool) -> list[
             raise _no_records(response, path, "the member is missing")
         if raw_list is None or raw_list == b"null":
             return []  # how some servers write an empty list
-        records = [bytes(raw) for raw in _LIST.decode(raw_list)]
+        records = _items(raw_list)
     except msgspec.ValidationError as error:
         raise _no_records(response, path, str(error)) from None
     except _NOT_DECODED as error:
@@ -248,17 +251,50 @@ def repeated(place: str, what: str) -> Doubtful:
 def _at(document: bytes, path: Path) -> bytes | None:
     """The JSON text at ``path``; None if a member is missing."""
     for name in path:
-        member = _MEMBERS.decode(document).get(name)
+        member = _members(document).get(name)
         if member is None:
             return None
-        document = bytes(member)
+        document = member
     return document
+
+
+def _members(document: bytes) -> dict[str, bytes]:
+    text, numbers = _without_words(document)
+    return {name: _with_words(bytes(raw), numbers) for name, raw in _MEMBERS.decode(text).items()}
+
+
+def _items(document: bytes) -> list[bytes]:
+    text, numbers = _without_words(document)
+    return [_with_words(bytes(raw), numbers) for raw in _LIST.decode(text)]
+
+
+def _without_words(document: bytes) -> tuple[bytes, Mapping[bytes, bytes]]:
+    """The text with numbers in place of NaN and infinities, and the number of each of these words.
+
+    Spark's JSON parser accepts the words, msgspec does not. The numbers are nowhere else in the text.
+    """
+    numbers: dict[bytes, bytes] = {}
+    if _HAS_WORD.search(document) is None:
+        return document, numbers
+    # The digest keeps a server from sending many of the numbers.
+    first = int.from_bytes(blake2b(document, digest_size=_DIGEST_BYTES).digest()) + 1
+    unused = (text for number in itertools.count(first) if (text := b"%d" % number) not in document)
+    for word in filter(None, _WORD.findall(document)):
+        if word not in numbers:
+            numbers[word] = next(unused)
+    return _WORD.sub(lambda found: numbers.get(found[1], found[0]), document), numbers
+
+
+def _with_words(text: bytes, numbers: Mapping[bytes, bytes]) -> bytes:
+    for word, number in numbers.items():
+        text = text.replace(number, word)
+    return text
 
 
 def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
     where = f"at {RECORDS_PATH.name} {'.'.join(path)}" if path else "in the answer"
     try:
-        names = ", ".join(list(_MEMBERS.decode(response.body))[:20])
+        names = ", ".join(list(_members(response.body))[:20])
     except _NOT_DECODED:
         names = ""
     has = f"; the answer has {names}" if names else ""

@@ -135,7 +135,7 @@ class HttpClient:
 
         Raises:
             AccessError: the server does not answer, or refuses access; retries are used up.
-            SplitReadError: no answer was accepted.
+            SplitReadError: no answer of status 200 was accepted.
         """
         self.requests_in_a_row += 1
         if self.requests_in_a_row > self._most_requests:
@@ -285,8 +285,8 @@ class HttpClient:
         if 300 <= status < 400 and remedy is None:
             target = self.shown(answer.headers.get("Location", "nowhere"))
             remedy = f"redirects are not followed with credentials: set the target as the URL, {target}"
-        kind = SplitReadError if status_cause(status) is None else AccessError
-        raise kind(
+        # No record was read, so the server's answer says nothing about the records that follow.
+        raise AccessError(
             f"GET {response.place} failed: {said}",
             remedy=remedy
             or "check the path, endpoints and parameters; if the server no longer has the position, start a "

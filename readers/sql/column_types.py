@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,7 +15,8 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
-from flip27_source.readers.datetimes.calendars import DAY_US, localised
+from flip27_source.readers.columnar import conversions
+from flip27_source.readers.datetimes.calendars import localised
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
@@ -37,23 +41,47 @@ _AFFINITIES = (
     ("FLOA", pa.float64()),
     ("DOUB", pa.float64()),
 )
-_POSTGRESQL_AS_TEXT = frozenset({"money"})
-_FIRST_US = -62_135_596_800_000_000
-_LAST_US = 253_402_300_799_999_999
+_POSTGRESQL_AS_TEXT = frozenset({"money", "oid"})  # Arrow has them as signed integers
+_DUCKDB_AS_TEXT = re.compile(r"\b(?:BIT|UHUGEINT)(?=[\[\]),]|$)")  # Arrow has them as binary and as signed
+_FIRST_S = -62_135_596_800
+_LAST_S = 253_402_300_799
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_EXACT = 2**53
+"""Every integer up to this one is a double."""
 _SHORTENED = r"^-?[0-9]\.[0-9]{6}e[+-][0-9]+$"
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
     """Spark's type for a column; string for types that Spark does not have."""
     metadata = field.metadata or {}
-    named = metadata.get(b"POSTGRESQL:type", b"").decode()
-    if named in _POSTGRESQL_AS_TEXT:
-        return pa.string()
+    named = _of_postgresql(field)
     if named == "oid":
         return pa.int64()
     if named == "numeric":
         return arrow_type(PgType(name="numeric", modifier=int(metadata.get(b"POSTGRESQL:typmod", b"-1"))))
+    parts = list(_parts(field))
+    # The dimensions of an array inside a composite value cannot be checked.
+    has_arrays = bool(named) and pa.types.is_struct(field.type) and any(map(_is_array, parts))
+    is_altered = any(_of_postgresql(part) in _POSTGRESQL_AS_TEXT for part in parts)
+    if has_arrays or is_altered or _DUCKDB_AS_TEXT.search(metadata.get(b"DUCKDB:type", b"").decode()):
+        return pa.string()
     return _known(field.type)
+
+
+def _of_postgresql(field: pa.Field) -> str:
+    return str((field.metadata or {}).get(b"POSTGRESQL:type", b"").decode())
+
+
+def _is_array(field: pa.Field) -> bool:
+    return bool(pa.types.is_list(field.type))
+
+
+def _parts(field: pa.Field) -> Iterator[pa.Field]:
+    """A column and the parts of its type, on every level."""
+    yield field
+    if pa.types.is_nested(field.type):
+        for number in range(field.type.num_fields):
+            yield from _parts(field.type.field(number))
 
 
 def affinity(declared: str) -> pa.DataType | None:
@@ -66,19 +94,47 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
     """The SQL expression that selects a column: as text if text is wanted or Arrow has no type for it."""
     column = dialect.column(field.name)
     natural = spark_type(field)
-    named = (field.metadata or {}).get(b"POSTGRESQL:type")
-    if named == b"oid":
+    named = _of_postgresql(field)
+    if named == "oid":
         column = f"CAST({column} AS bigint)"
-    if named == b"inet":
+    if named == "inet":
         # A cast to text would append a netmask to single addresses, which PostgreSQL's output omits.
         return f"CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END"
-    if dialect.name == "sqlite" and (pa.types.is_string(target) or pa.types.is_decimal(target)):
-        # In a column that also has texts, the driver would write fractions with only six digits.
-        return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
+    if dialect.name == "sqlite":
+        return _of_sqlite(column, target)
     wants_text = pa.types.is_string(target) or pa.types.is_string(natural)
     if dialect.cast_to_text is not None and wants_text and not _is_text(field.type):
         return dialect.cast_to_text(column)
+    if dialect.name == "postgresql" and pa.types.is_list(natural) and named != "int2vector":
+        return _flat_array(column, field.name, target, dialect)
     return column
+
+
+def _of_sqlite(column: str, target: pa.DataType) -> str:
+    """The expression that keeps each value, although the driver gives a column the type of all its values."""
+    if pa.types.is_string(target) or pa.types.is_decimal(target):
+        # In a column that also has texts, the driver would write fractions with only six digits.
+        return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
+    if pa.types.is_integer(target):
+        whole = f"typeof({column}) = 'real' AND {column} = CAST({column} AS INTEGER)"
+        return f"CASE WHEN {whole} THEN CAST({column} AS INTEGER) ELSE {column} END"
+    if pa.types.is_floating(target):
+        inexact = f"typeof({column}) = 'integer' AND {column} NOT BETWEEN -{_EXACT} AND {_EXACT}"
+        return f"CASE WHEN {inexact} THEN {column} || ' as a double' ELSE {column} END"
+    return column
+
+
+def _flat_array(column: str, name: str, target: pa.DataType, dialect: Dialect) -> str:
+    """The expression that fails for an array of other dimensions, which the driver would flatten."""
+    depth = str(target).count("list<")
+    what = dialect.literal(
+        f"column {name} has an array with more dimensions than its type, or with a lower bound other than 1, "
+        "which Spark lacks; give the column the type string in .schema(...): ",
+        "string",
+    )
+    fails = f"CAST({what} || CAST({column} AS text) AS integer)"
+    other = f"array_dims({column}) !~ '^(\\[1:[0-9]+\\]){{{depth}}}$'"
+    return f"CASE WHEN {other} THEN CASE {fails} WHEN 0 THEN {column} END ELSE {column} END"
 
 
 def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
@@ -87,29 +143,26 @@ def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array
     Raises:
         ValueError: a value does not fit; the message says which.
     """
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    _check_times(column)
-    _check_fractions(column, target)
-    if column.type.equals(target):
-        return column
-    if pa.types.is_timestamp(target):
-        return _timestamps(column, target, time_zone)
-    return column.cast(target)
+    _check_values(column)
+    to_any = conversions.to(lambda _: True, lambda _: True, partial(_flat, time_zone=time_zone))
+    try:
+        result = conversions.converted(column, pa.field("", target), (to_any,))
+    except conversions.MismatchError as error:
+        raise ValueError(str(error)) from None
+    _check_values(result)
+    return result
 
 
 def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
-    """The values that a Python driver returned, as a column; only text and nested values get the target type.
+    """The values that a Python driver returned, as a column; only text and maps get the target type.
 
     Raises:
         ValueError, TypeError: the values have no common type.
     """
     if pa.types.is_string(target):
         return pa.array([value if value is None else as_text(value) for value in values], target)
-    # The type of nested values cannot be inferred: an empty list does not show the type of its elements.
-    return pa.array(values, target) if pa.types.is_nested(target) else pa.array(values)
+    # Times of an array get their zone in ``converted``. A map cannot be inferred.
+    return pa.array(values, target) if pa.types.is_map(target) else pa.array(values)
 
 
 def as_text(value: Any) -> str:
@@ -152,18 +205,48 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _check_times(column: pa.Array) -> None:
-    """Raise ValueError for years that Spark lacks, and for infinity, which looks like a year far away."""
-    if pa.types.is_timestamp(column.type) and column.type.unit == "us":
-        numbers, first, last = column.cast(pa.int64()), _FIRST_US, _LAST_US
-    elif pa.types.is_date32(column.type):
-        numbers, first, last = column.cast(pa.int32()), _FIRST_US // DAY_US, _LAST_US // DAY_US
-    else:
-        return
-    ends = pc.min_max(numbers)
-    low, high = ends["min"].as_py(), ends["max"].as_py()
-    if low is not None and (low < first or high > last):
-        raise ValueError("a time is infinite, or its year is not between 1 and 9999")
+def _check_values(column: pa.Array) -> None:
+    """Raise ValueError for values at any depth that Spark lacks although their Arrow type has them.
+
+    Infinity of databases looks like a year far away.
+    """
+    for leaf in conversions.leaves_in(column):
+        if pa.types.is_decimal(leaf.type):
+            ends = pc.min_max(leaf).as_py().values()
+            if any(end is not None and len(end.as_tuple().digits) > leaf.type.precision for end in ends):
+                raise ValueError(f"a number has more than {leaf.type.precision} digits")
+        if pa.types.is_date(leaf.type):
+            leaf = leaf.cast(pa.timestamp("s"), safe=False)
+        if pa.types.is_timestamp(leaf.type):
+            per_second = _PER_SECOND[leaf.type.unit]
+            ends = pc.min_max(leaf.cast(pa.int64()))
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            first = max(_FIRST_S * per_second, 2 - 2**63)
+            last = min((_LAST_S + 1) * per_second - 1, 2**63 - 2)
+            if low is not None and (low < first or high > last):
+                raise ValueError("a time is infinite, or its year is not between 1 and 9999")
+
+
+def _flat(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
+    """A flat column of another type, as Spark casts it, but never another value."""
+    kind = column.type
+    _check_fractions(column, target)
+    if pa.types.is_timestamp(target):
+        return _timestamps(column, target, time_zone)
+    if pa.types.is_date(target) and pa.types.is_timestamp(kind):
+        column = _timestamps(column, pa.timestamp("us"), time_zone)
+    elif pa.types.is_temporal(kind) != pa.types.is_temporal(target):
+        _refuse_other(kind, target)
+    result = column.cast(target)
+    if pa.types.is_floating(kind) and pc.any(pc.xor(pc.is_inf(column), pc.is_inf(result))).as_py():
+        raise ValueError(f"a number is too great for {target}")
+    return result
+
+
+def _refuse_other(kind: pa.DataType, target: pa.DataType) -> None:
+    """Only texts are both times and other values: the unit of a number is not known."""
+    if not (_is_text(kind) or pa.types.is_string(target)):
+        raise ValueError(f"{kind} is not converted to {target}; convert it with option query")
 
 
 def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
@@ -181,8 +264,10 @@ def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Arr
             return column.cast(target)
         except pa.ArrowException:
             column = column.cast(pa.timestamp("us"))
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"))
     if not pa.types.is_timestamp(column.type):
-        return column.cast(target)
+        raise ValueError(f"{column.type} is not converted to a time; convert it with option query")
     column = column.cast(pa.timestamp("us", column.type.tz))
     if column.type.tz is None and target.tz is not None:
         return localised(column, java_zone(time_zone)).cast(target)

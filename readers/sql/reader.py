@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.database import DatabaseFailure
-from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_options
+from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_options, table_parts
 from flip27_source.enumerators.sql.split import SqlSplit
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.enumerators.sql.table import CursorTable, connected, fields_of, relation_of
@@ -63,8 +62,8 @@ def _of_sqlite(database: AdbcDatabase, relation: str, table: str | None) -> pa.S
     """
     declared = {}
     if table is not None:
-        plain = re.sub(r'^["`\[]|["`\]]$', "", table.rpartition(".")[2]).replace("'", "''")
-        _, rows = database.rows(f"SELECT name, type FROM pragma_table_info('{plain}')")
+        name = database.dialect.given(table_parts(table)[-1], "string")
+        _, rows = database.rows(f"SELECT name, type FROM pragma_table_info({name})")
         declared = {name: affinity(kind) for name, kind in rows}
     batches = database.batches(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}", first_rows=_SAMPLE_ROWS)
     sample = next(batches, None)
@@ -86,9 +85,9 @@ def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> 
 
 def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
     """The types of those columns of a table whose declared type has a counterpart in Spark."""
-    schema, _, name = table.rpartition(".")
+    *schema, name = table_parts(table)
     kinds = {}
-    for column in database.columns(re.sub(r'["`\[\]]', "", name), re.sub(r'["`\[\]]', "", schema) or None):
+    for column in database.columns(name, ".".join(schema) or None):
         kind = _of_declared(column["type"])
         if kind is not None:
             kinds[column["name"]] = kind

@@ -194,6 +194,10 @@ def test_urls_are_shown_without_apparent_credentials() -> None:
 
 def test_parameters_replace_those_of_the_same_name_and_keep_the_others() -> None:
     assert with_params("https://x/a?q=a%20b&page=1", {"page": 2}) == "https://x/a?q=a%20b&page=2"
+    assert (
+        with_params("https://x/a?q=caf%E9+a&flag&p%61ge=1", {"page": 2})
+        == "https://x/a?q=caf%E9+a&flag&page=2"
+    )
     assert with_params("https://x/a?q=a+b&sig=%2f", {"page": None}) == "https://x/a?q=a+b&sig=%2f"
 
 

@@ -43,6 +43,12 @@ def test_an_empty_table_passes(sqlite: Shop) -> None:
     assert check(sqlite)["cursor columns"].found == "updated_at, id; the table has no row yet"
 
 
+def test_rows_before_the_start_are_not_taken_for_an_empty_table(sqlite: Shop) -> None:
+    sqlite.insert(ORDERS)
+    found = check(sqlite, cursorColumns="id", startingCursor="7")["cursor columns"].found
+    assert found == "id; the table has no row at or above startingCursor yet"
+
+
 def test_a_missing_table_fails_with_the_message_of_the_database(shop: Shop) -> None:
     found = check(shop, table="invoices")
     assert wrong(found) == {"table": Status.FAILED}
@@ -80,6 +86,21 @@ def test_a_table_without_an_index_gets_a_warning_with_the_statement_to_run(postg
 def test_ids_without_the_wait_for_transactions_get_a_warning(postgres_table: Shop) -> None:
     found = check(postgres_table, cursorColumns="id", waitForTransactions="false")
     assert wrong(found) == {"late commits": Status.WARNING}
+
+
+def test_a_materialized_view_needs_a_lag_because_its_refresh_adds_rows_below_those_that_were_read(
+    postgres_table: Shop,
+) -> None:
+    postgres_table.execute("CREATE MATERIALIZED VIEW copies AS SELECT * FROM orders")
+    found = check(postgres_table, table="copies")["late commits"]
+    assert found.status is Status.FAILED
+    assert "copies is a materialized view" in found.found
+    postgres_table.insert(ORDERS)
+    postgres_table.execute("REFRESH MATERIALIZED VIEW copies")
+    copies = postgres_table.with_options(table="copies", discoveryRetries="0")
+    with pytest.raises(DiscoveryError, match="copies is a materialized view"):
+        batches_of(MicroBatchEngine(copies))
+    assert len(batches_of(MicroBatchEngine({**copies, "waitForTransactions": "false"}))) == 1
 
 
 def test_a_standby_needs_a_lag_because_it_cannot_wait_for_transactions_of_its_primary(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def test_a_stored_text_that_is_not_exactly_one_literal_is_refused(value: str) ->
         SQLITE.literal(value, "number")
     with pytest.raises(ValueError, match="is not a number"):
         ANSI.literal(value, "int64")
+    with pytest.raises(ValueError, match="is not a number"):
+        SQLITE.given(value, "number")
 
 
 @given(st.text())

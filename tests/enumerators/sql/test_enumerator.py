@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.enumerators.sql.shops import (
     Shop,
     batches_of,
     duckdb_shop,
+    enter_shop,
     of_postgres,
     polled,
     postgres_shop,
@@ -86,6 +88,17 @@ def test_a_cursor_may_be_greater_than_any_float(postgres: PostgresServer, flip27
         assert batches_of(engine) == [["1", "1" + "0" * 309]]
 
 
+def test_a_text_that_reads_like_infinity_may_be_the_greatest_cursor(
+    postgres: PostgresServer, flip27_engine: Engine
+) -> None:
+    with postgres_shop(postgres) as shop:
+        shop.execute("CREATE EXTENSION citext")
+        shop.execute("CREATE TABLE names (name citext)")
+        shop.execute("INSERT INTO names VALUES ('a'), ('inf')")
+        engine = flip27_engine(shop.with_options(table="names", cursorColumns="name"))
+        assert batches_of(engine) == [["a", "inf"]]
+
+
 def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
     with duckdb_shop(tmp_path) as shop:
         shop.execute("CREATE TABLE moods AS SELECT unnest(['z', 'm', 'a'])::ENUM('z', 'm', 'a') AS mood")
@@ -122,6 +135,27 @@ def test_with_a_time_as_the_only_cursor_rows_of_equal_time_share_a_batch(
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(cursorColumns="updated_at", maxRowsPerTrigger="1"))
     assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "values"),
+    [
+        ("sqlite", "TEXT COLLATE NOCASE", "('a'), ('A'), ('a'), ('A'), ('b')"),
+        ("sqlite", "", "(1), (1.0), (1), (1.0), (2)"),
+        ("duckdb", "VARCHAR COLLATE NOCASE", "('a'), ('A'), ('a'), ('A'), ('b')"),
+        ("duckdb", "DOUBLE", "(0.0), ('-0.0'), (0.0), ('-0.0'), (1)"),
+        ("postgresql", "numeric", "(1), (1.0), (1), (1.0), (2)"),
+    ],
+)
+def test_rows_whose_cursors_are_equal_for_the_database_are_in_one_range(
+    kind: str, column: str, values: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
+        shop.execute(f"CREATE TABLE equal (n {column})")
+        shop.execute(f"INSERT INTO equal VALUES {values}")
+        options = shop.with_options(table="equal", cursorColumns="n", partitionRows="1")
+        assert [batch.num_rows for batch in run(options)] == [4, 1]
 
 
 def test_a_query_is_read_like_a_table(shop: Shop) -> None:
@@ -264,6 +298,10 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"query": "SELECT 1"}, "table and query are both set"),
         ({"uriEnv": "SHOP"}, "uri and uriEnv are both set"),
         ({"startingCursor": "1,2,3"}, "has 3 values"),
+        *[
+            ({"cursorColumns": "id", "startingCursor": start}, rf"startingCursor contains .*{start}")
+            for start in ("1__000", "abc", "0x1g", "NaN")
+        ],
         ({"uriEnv": "NOT_SET", "uri": None}, "variable NOT_SET, which option uriEnv names, is not set"),
         ({"uri": "mysql+nonsense://u@h/d", "driver": None}, "nonsense"),
     ],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flip27_source.errors import Flip27Error, OptionError, SplitReadError
+from flip27_source.errors import AccessError, Flip27Error, OptionError, SplitReadError
 from tests.http_api import Answer, Cuts, Fails, HangsUp, HttpApi, IsSlow, Misbehaviour, Params, Says, http_api
 from tests.readers.http_api.reading import Share, read, reader_of, split_of
 
@@ -71,11 +71,14 @@ def test_a_request_to_a_server_that_is_too_slow_is_retried(api: HttpApi) -> None
         (302, "redirects are not followed with credentials"),
         (301, "set the target as the URL, /none/elsewhere?token=***"),
         (304, "remove If-None-Match or If-Modified-Since"),
+        (421, "check the path, endpoints and parameters"),
+        (451, "check the path, endpoints and parameters"),
+        (495, "check the path, endpoints and parameters"),
     ],
 )
-def test_other_statuses_fail_at_once(api: HttpApi, status: int, remedy: str) -> None:
+def test_other_statuses_fail_at_once_as_failures_of_access(api: HttpApi, status: int, remedy: str) -> None:
     api.misbehaves(Fails(status, body="", location="/none/elsewhere?token=abc" if status == 301 else None))
-    with pytest.raises(SplitReadError, match=f"/cursor/orders failed: status {status}") as caught:
+    with pytest.raises(AccessError, match=f"/cursor/orders failed: status {status}") as caught:
         read(api, "cursor", authToken=SECRET)
     assert remedy in str(caught.value)
     assert len(api.requests) == 1

@@ -29,6 +29,8 @@ def table(api: HttpApi, records: list[bytes], schema: str, **options: str) -> pa
 
 def is_json(value: bytes) -> bool:
     """Whether the value is JSON as far as the list of records is parsed, where text need not be UTF-8."""
+    if value in (b"NaN", b"Infinity", b"-Infinity", b"+Infinity", b"-INF", b"+INF"):
+        return True
     try:
         msgspec.json.decode(b"[%s]" % value, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError):

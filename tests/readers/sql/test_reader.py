@@ -5,24 +5,36 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import DiscoveryError, Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from flip27_source.enumerators.sql.split import SqlSplit
+from flip27_source.errors import (
+    AccessError,
+    DiscoveryError,
+    Flip27Error,
+    NewColumnsError,
+    SchemaError,
+    SplitReadError,
+)
+from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, of_postgres, polled
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, enter_shop, of_postgres, polled
 from tests.postgres_server import PostgresServer
 
 Engine = Callable[..., MicroBatchEngine]
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
+IDS = pa.schema([("id", pa.int64())])
 
 
 def rows(options: dict[str, str], schema: pa.Schema | None = None) -> list[dict[str, Any]]:
@@ -124,7 +136,7 @@ def wide(postgres: PostgresServer) -> Iterator[Callable[..., dict[str, str]]]:
     with postgres.database() as name, postgres.connect(name) as connection:
         number = iter(range(100))
 
-        def made(kind: str, value: str, **more: str) -> dict[str, str]:
+        def made(kind: str, value: str, **more: Any) -> dict[str, str]:
             table = f"t{next(number)}"
             connection.execute(f"CREATE TABLE {table} (id int, value {kind})")
             connection.execute(f"INSERT INTO {table} VALUES (1, {value}), (2, NULL)")
@@ -170,6 +182,8 @@ TYPES_OF_POSTGRESQL = [
     ("numeric(5,2)[]", "'{1.50}'", pa.string(), "{1.50}"),
     ("uuid[]", "'{93b617e2-e831-44c0-a82a-0f0a818bcb0e}'", pa.string(),
      "{93b617e2-e831-44c0-a82a-0f0a818bcb0e}"),
+    ("oid[]", "'{4294967295}'", pa.string(), "{4294967295}"),
+    ("money[]", "'{$1.50}'", pa.string(), "{$1.50}"),
 ]  # fmt: skip
 
 
@@ -224,13 +238,43 @@ def test_every_type_can_be_read_as_text(
         ("numeric(10,2)", "12.34", pa.decimal128(10, 1)),
         ("text", "'abc'", pa.int64()),
         ("bigint", "4294967296", pa.int32()),
+        ("bigint", "1714550400", UTC_TIMESTAMP),
+        ("timestamp", "'2024-05-01 08:00:00'", pa.int64()),
+        ("double precision", "1e300", pa.float32()),
+        ("timestamp[]", "'{infinity}'", pa.list_(pa.timestamp("us"))),
+        ("timestamptz[]", "'{-infinity}'", pa.list_(UTC_TIMESTAMP)),
+        ("date[]", "'{infinity}'", pa.list_(pa.date32())),
+        ("int[]", "'{{1,2},{3,4}}'", pa.list_(pa.int32())),
+        ("int[]", "'[0:1]={1,2}'", pa.list_(pa.int32())),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(
     wide: Callable[..., dict[str, str]], kind: str, value: str, arrow: pa.DataType
 ) -> None:
-    with pytest.raises(SplitReadError, match=r"(?s)column value of table .* does not fit .*such as string"):
+    with pytest.raises(SplitReadError, match=r"(?s)column value .* (such as|the type) string"):
         column(wide(kind, value), arrow)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize(
+    ("kind", "value", "arrow", "found"),
+    [
+        ("date", "'2024-05-01'", UTC_TIMESTAMP, dt.datetime(2024, 5, 1, 4, tzinfo=dt.UTC)),
+        ("timestamptz", "'2024-05-01 02:00:00+00'", pa.date32(), dt.date(2024, 4, 30)),
+        ("timestamp[]", "'{2024-05-01 08:00:00}'", pa.list_(UTC_TIMESTAMP),
+         [dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)]),
+    ],
+)  # fmt: skip
+def test_times_are_cast_in_the_time_zone_of_the_session_on_every_level(
+    wide: Callable[..., dict[str, str]],
+    kind: str,
+    value: str,
+    arrow: pa.DataType,
+    found: Any,
+    with_adbc: bool,
+) -> None:
+    options = wide(kind, value, with_adbc=with_adbc, timeZone="America/New_York")
+    assert column(options, arrow) == [found, None]
 
 
 def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: PostgresServer) -> None:
@@ -263,7 +307,8 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
             " TIME '01:02:03' AS t, INTERVAL 1 DAY AS i, uuid '93b617e2-e831-44c0-a82a-0f0a818bcb0e' AS g,"
             " TIMESTAMPTZ '2024-05-01 08:00:00+02' AS z, TIMESTAMP_S '2024-05-01 08:00:00' AS s,"
             " [1::UTINYINT] AS l,"
-            " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m"
+            " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m,"
+            " 340282366920938463463374607431768211455::UHUGEINT AS uh, ['0101'::BIT] AS bits"
         )
     options = common(file, "duckdb", table="t", cursorColumns="id")
     assert rows(options) == [
@@ -271,8 +316,30 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
             "id": 1, "u": Decimal(2), "h": Decimal(3), "e": "a", "t": "01:02:03", "i": "1 day",
             "g": "93b617e2-e831-44c0-a82a-0f0a818bcb0e", "z": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
             "s": dt.datetime(2024, 5, 1, 8), "l": [1], "r": {"a": 1, "b": "x"}, "m": [("k", 2)],
+            "uh": "340282366920938463463374607431768211455", "bits": "[0101]",
         }
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "170141183460469231731687303715884105727::HUGEINT",
+        "[TIMESTAMP 'infinity']",
+        "{'at': TIMESTAMP 'infinity'}",
+        "MAP {'at': TIMESTAMP '-infinity'}",
+        "TIMESTAMP_S '20000-01-01 00:00:00'",
+        "TIMESTAMP_NS 'infinity'",
+    ],
+)
+def test_a_value_of_duckdb_that_spark_lacks_is_an_error_that_names_the_column(
+    tmp_path: Path, value: str
+) -> None:
+    file = str(tmp_path / "wide.duckdb")
+    with duckdb.connect(file) as connection:
+        connection.execute(f"CREATE TABLE t AS SELECT 1 AS id, {value} AS value")
+    with pytest.raises(SplitReadError, match=r"(?s)column value of table t .* does not fit .*such as string"):
+        rows(common(file, "duckdb", table="t", cursorColumns="id"))
 
 
 @pytest.fixture
@@ -293,6 +360,17 @@ def loose(tmp_path: Path) -> Iterator[Callable[..., dict[str, str]]]:
 Loose = Callable[..., dict[str, str]]
 
 
+@pytest.mark.parametrize("uri", ["{}", "sqlite:///{}"])
+def test_the_name_of_a_table_may_contain_a_dot(sqlite: Shop, uri: str) -> None:
+    sqlite.execute('CREATE TABLE "a.""t" (id INTEGER, value BLOB)')
+    sqlite.execute("CREATE TABLE t (id INTEGER, value TEXT)")
+    sqlite.execute("""CREATE TABLE '"t' (id INTEGER, value TEXT)""")
+    options = sqlite.with_options(table='"a.""t"', cursorColumns="id", uri=uri.format(sqlite.options["uri"]))
+    if "://" in options["uri"]:
+        del options["driver"]
+    assert schema_of(options).field("value").type == pa.binary()
+
+
 def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text(loose: Loose) -> None:
     notes = [None] * 3000 + ["x"] * 1000
     assert [row["note"] for row in rows(loose("note TEXT", *notes))] == notes
@@ -311,6 +389,19 @@ def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
     assert column(options, pa.decimal128(20, 12), "amount") == [Decimal("1.234567890123"), Decimal(7)]
     with pytest.raises(SplitReadError, match="both fractions and texts"):
         column(options, pa.float64(), "amount")
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_sqlite_integers_among_fractions_keep_all_digits(loose: Loose, driver: str | None) -> None:
+    options = loose("n", 2**53 + 1, 2.0, 2**63 - 1)
+    if driver is None:
+        options["uri"] = f"sqlite:///{options['uri']}"
+        del options["driver"]
+    assert column(options, pa.int64(), "n") == [2**53 + 1, 2, 2**63 - 1]
+    with pytest.raises(
+        SplitReadError, match="column n of table t has a value that does not fit the type double"
+    ):
+        column(options, pa.float64(), "n")
 
 
 def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) -> None:
@@ -341,3 +432,77 @@ def test_column_names_may_contain_quotes_and_blanks_and_be_keywords(shop: Shop) 
 def test_a_missing_table_has_no_schema(shop: Shop) -> None:
     with pytest.raises(SchemaError, match=r"(?s)no_orders.*check options table, query"):
         schema_of(shop.with_options(table="no_orders"))
+
+
+class Disturbed(SqlReader):
+    """Reads ranges of a database in which something changes first."""
+
+    change: ClassVar[Callable[[], object]]
+
+    def read(self, split: SqlSplit) -> Iterator[pa.RecordBatch]:
+        type(self).change()
+        yield from super().read(split)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER ROLE {role} PASSWORD 'other'",
+        "ALTER ROLE {role} CONNECTION LIMIT 0",
+        "ALTER ROLE {role} SET statement_timeout = '1ms'",
+        "REVOKE SELECT ON t FROM {role}",
+    ],
+)
+def test_a_range_of_postgresql_that_cannot_be_reached_is_not_quarantined(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, statement: str, with_adbc: bool
+) -> None:
+    with postgres.role() as role, postgres.database() as name, postgres.connect(name) as connection:
+        # A statement on many rows takes longer than the time that the role has.
+        connection.execute("CREATE TABLE t AS SELECT id FROM generate_series(1, 300000) AS id")
+        connection.execute(f"GRANT SELECT ON t TO {role.name}")
+        monkeypatch.setenv("PG_PASSWORD", role.password)
+        more = {"table": "t", "cursorColumns": "id", "passwordEnv": "PG_PASSWORD"}
+        options = of_postgres(postgres, name, user=role.name, with_adbc=with_adbc, **more)
+        check_not_quarantined(options, lambda: connection.execute(statement.format(role=role.name)))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy", "duckdb"])
+def test_a_range_of_a_database_file_that_is_missing_is_not_quarantined(kind: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, NotImplemented)
+        shop.insert(ORDERS)
+        (file,) = tmp_path.glob("shop.*")
+        check_not_quarantined(shop.options, lambda: file.unlink(missing_ok=True))
+
+
+@pytest.mark.parametrize("kind", ["sqlite by sqlalchemy", "duckdb"])
+def test_a_range_of_a_locked_database_file_is_not_quarantined(kind: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, NotImplemented)
+        shop.insert(ORDERS)
+        (file,) = tmp_path.glob("shop.*")
+        module, begin = ("duckdb", "BEGIN") if kind == "duckdb" else ("sqlite3", "BEGIN EXCLUSIVE")
+        connect = f"import {module}; connection = {module}.connect({str(file)!r})"
+        code = f"{connect}; connection.execute({begin!r}); print(flush=True); input()"
+        shop.options["uri"] += "" if kind == "duckdb" else "?timeout=0.1"
+        holders = []
+
+        def lock() -> None:
+            if not holders:
+                command = [sys.executable, "-c", code]
+                holders.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                holders[0].stdout.readline()
+
+        try:
+            check_not_quarantined(shop.options, lock)
+        finally:
+            for holder in holders:
+                holder.communicate(b"\n")
+
+
+def check_not_quarantined(options: dict[str, str], change: Callable[[], object]) -> None:
+    Disturbed.change = staticmethod(change)
+    engine = MicroBatchEngine({**options, "onSplitError": "quarantine"}, reader=Disturbed, schema=IDS)
+    with pytest.raises(AccessError, match="nothing was quarantined or lost"):
+        engine.run_batch()
