@@ -273,7 +273,9 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
                 f"option sourceArchiveDir is {archive}, which is not on the file system of the path {path}",
                 remedy="set a directory on the same file system: files are moved there",
             )
-        if _is_read(path, where):
+        if _is_read(path, where) or (
+            local is not None and _is_read(os.path.realpath(disk_path(path) or path), os.path.realpath(where))
+        ):
             raise OptionError(
                 f"option sourceArchiveDir is {archive}, which the source reads, because it is in {path}",
                 remedy="set a directory that is not in or below the path, or a directory whose name begins "

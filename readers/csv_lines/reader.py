@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -96,24 +95,21 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
             yield from self._by_names[names]._rows_of(list(group))
 
     def _names_in(self, split: FileSplit) -> tuple[str, ...]:
-        """The columns of a file whose header names constant columns too, in the order of the schema.
+        """The columns of a file in its order, if its header names constant columns too; else empty.
 
         Without these columns, which the caller replaces, the others would be at wrong positions.
         """
-        if not self._own_names:
+        if not self.constant_names or not self.context.options[opts.HEADER]:
             return ()
-        header = _lowered(self._header_of(split).names)
-        known = self._own_names | {name for name in self.constant_names if name.lower() in header}
-        names = [name for name in self.all_names if name in known]
-        return tuple(names) if header[: len(names)] == _lowered(names) else ()
-
-    @cached_property
-    def _own_names(self) -> frozenset[str]:
-        """The other columns, if constant columns precede some of them and headers tell; else empty."""
-        own = frozenset(field.name for field in self._fields).intersection(self.all_names)
-        last = max((at for at, name in enumerate(self.all_names) if name in own), default=0)
-        is_told = self.context.options[opts.HEADER] and not own.issuperset(self.all_names[:last])
-        return own if is_told else frozenset()
+        constants = {name.lower(): name for name in self.constant_names}
+        own = iter(self._evolution.schema.names)
+        names: list[str] = []
+        for name in self._header_of(split).names:
+            column = constants.get(name.lower()) or next(own, None)
+            if column is None:
+                break
+            names.append(column)
+        return () if constants.keys().isdisjoint(_lowered(names)) else tuple(names)
 
     def _reader_of(self, names: tuple[str, ...]) -> CsvLinesReader:
         fields = {name: pa.field(name, pa.string()) for name in names}

@@ -44,9 +44,6 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
     constant_names: tuple[str, ...] = ()
     """Columns of the whole schema that this reader does not fill: they are constant for each file."""
 
-    all_names: tuple[str, ...] = ()
-    """All columns of the whole schema, in order; empty if this reader fills them all."""
-
     @abstractmethod
     def prepare(self) -> None:
         """Called once before the first ``rows_of``; ``context.schema`` has the columns to return."""
@@ -104,7 +101,6 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
                 reader = type(self)()
                 reader.context = replace(self.context, schema=schema)
                 reader.constant_names = names
-                reader.all_names = tuple(self.context.schema.names)
             reader.prepare()
             self._readers[names] = reader
         return reader

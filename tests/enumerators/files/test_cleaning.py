@@ -254,6 +254,9 @@ def test_a_local_file_that_was_rewritten_with_the_same_size_stays(tmp_path: Path
         ("landing/_*", "landing/_x/done"),
         ("landing/*", "landing"),
         ("a[1]", "a[1]/done"),
+        ("landing", "link/done"),
+        ("link", "landing/done"),
+        ("link/*", "landing"),
     ],
 )
 def test_an_archive_in_a_directory_that_the_source_reads_is_refused(
@@ -261,6 +264,7 @@ def test_an_archive_in_a_directory_that_the_source_reads_is_refused(
 ) -> None:
     for folder in ("landing", "a[1]"):
         (tmp_path / folder).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "landing")
     with pytest.raises(OptionError, match="which the source reads, because it is in"):
         cleaning_of(tmp_path / path, sourceArchiveDir=str(tmp_path / archive))
 

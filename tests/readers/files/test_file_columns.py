@@ -190,6 +190,9 @@ def test_a_partition_column_that_a_csv_file_has_too_does_not_shift_the_others(
     schema = columns_text(schema_of(source))
     assert_df_equality(ours(spark, READERS["csv"], tmp_path, schema, options), theirs)
     assert theirs.select("a", "k", "b").first() == (1, 7, 3)
+    for given in ("a int, b int, k int", "a int, k int, b int", "k int, a int, b int"):
+        [batch] = batches_of(READERS["csv"], [split_of(tmp_path / "k=7" / "0.csv")], tmp_path, given, options)
+        assert [batch[name].to_pylist() for name in "akb"] == [[1], [7], [3]]
 
 
 def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(
