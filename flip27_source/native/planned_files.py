@@ -87,25 +87,27 @@ class PlannedFiles:
         return cls(files=tuple(splits), checkpoint_name=checkpoint_name)
 
 
-def by_base_path(
+def by_partition_columns(
     files: Sequence[FileSplit], bases: BasePaths | None
-) -> Mapping[str | None, Sequence[FileSplit]]:
-    """The files by the directory above their partition columns; None for files without such columns.
+) -> Mapping[tuple[str | None, tuple[str, ...]], Sequence[FileSplit]]:
+    """The files by the directory above their partition columns, and by the names of these columns.
+
+    Spark reads files together only if both are equal. None and no names are for files without such columns.
 
     Args:
         bases: the directories above the partition columns; None if there are no such columns.
     """
-    groups: dict[str | None, list[FileSplit]] = {}
+    groups: dict[tuple[str | None, tuple[str, ...]], list[FileSplit]] = {}
     for file in files:
-        groups.setdefault(_base_path(file.path, bases), []).append(file)
+        groups.setdefault(_partitioning(file.path, bases), []).append(file)
     return groups
 
 
-def _base_path(path: str, bases: BasePaths | None) -> str | None:
-    if bases is None or "=" not in path:
-        return None
+def _partitioning(path: str, bases: BasePaths | None) -> tuple[str | None, tuple[str, ...]]:
+    folder, _, _ = path.rpartition("/")
+    pairs = bases.partitions_of(folder) if bases is not None and "=" in folder else []
+    if bases is None or not pairs:
+        return None, ()
     parts = parts_of_listed(path)
-    below = parts[bases.depth_of(parts[:-1]) :]
-    if not any("=" in part for part in below[:-1]):
-        return None
-    return path.rsplit("/", len(below))[0] or "/"
+    base = path.rsplit("/", len(parts) - bases.depth_of(parts[:-1]))[0] or "/"
+    return base, tuple(name.lower() for name, _ in pairs)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +19,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.schemas.new_columns import NoCommonTypeError, wider
 
 from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path
-from .planned_files import by_base_path
+from .planned_files import by_partition_columns
 
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery"
 _THRESHOLD, _PARALLELISM = f"{_DISCOVERY}.threshold", f"{_DISCOVERY}.parallelism"
@@ -39,6 +41,8 @@ _LISTING_TASKS = 32
 _SMALL_OPEN_COST_BYTES = 256 * 1024
 _MERGED = ("parquet", "orc")
 _EXACT_NAMES = ("json", "xml")
+_NOT_RECORDED = re.compile(r'(?:^|[tT]ype":)"(variant|interval[^"]*)"')
+"""Types that Arrow does not have, in the JSON of a type; a variant would come back as a struct."""
 
 
 class SparkReads:
@@ -66,13 +70,18 @@ class SparkReads:
         Raises:
             SplitReadError: a file has a path that Spark cannot read.
         """
+        frames = self._frames(files, schema)
+        return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+    def _frames(self, files: Sequence[FileSplit], schema: StructType | str | None) -> list[DataFrame]:
+        groups = by_partition_columns(files, self._bases)
+        everywhere = {name for _, names in groups for name in names}
         with self._listing(files):
-            frames = [
-                self._of_group(base, part, schema)
-                for base, group in by_base_path(files, self._bases).items()
+            return [
+                self._of_group(base, part, _without(schema, everywhere.difference(names)))
+                for (base, names), group in groups.items()
                 for part in ([group] if self._headers is None else self._headers.groups(group))
             ]
-        return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def inferred(self, files: Sequence[FileSplit]) -> pa.Schema:
         """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
@@ -81,10 +90,11 @@ class SparkReads:
             self._spark, self._format, {**merged, **self._options}, prefixes=self._prefixes, bases=self._bases
         )
         parts = [files] if self._headers is None else self._headers.groups(files)
+        is_exact = self._format.lower() in _EXACT_NAMES
         # Spark refuses names that differ only in case, but without the name of a file.
-        with _settings(self._spark, {_CASE: "true"} if self._format.lower() in _EXACT_NAMES else {}):
-            schemas = [to_arrow_schema(reads.frame(part, None).schema, timezone="UTC") for part in parts]
-        return schemas[0] if len(schemas) == 1 else functools.reduce(_both, schemas)
+        with _settings(self._spark, {_CASE: "true"} if is_exact else {}):
+            schemas = [_in_arrow(frame.schema) for part in parts for frame in reads._frames(part, None)]
+        return functools.reduce(functools.partial(_both, is_exact=is_exact), schemas)
 
     def differing_case(self, schema: pa.Schema) -> tuple[str, str] | None:
         """Two names that differ only in case, if the format's reader finds fields by their exact names."""
@@ -144,16 +154,40 @@ class SparkReads:
         return _settings(self._spark, {_PARALLELISM: str(_LISTING_TASKS)})
 
 
-def _both(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """The columns of both CSV headers, by name; columns without a common type are texts."""
-    fields = {field.name.lower(): field for field in one}
+def _without(schema: StructType | str | None, absent: Collection[str]) -> StructType | str | None:
+    """The schema without the partition columns that other files of the batch have."""
+    if schema is None or not absent:
+        return schema
+    columns: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return StructType([field for field in columns if field.name.lower() not in absent])
+
+
+def _in_arrow(schema: StructType) -> pa.Schema:
+    """The inferred columns with Arrow's types.
+
+    Raises:
+        SchemaError: a type cannot be recorded. The files are not damaged.
+    """
+    for field in schema:
+        if (kind := _NOT_RECORDED.search(field.dataType.json())) is not None:
+            raise SchemaError(
+                f"the schema of the files cannot be recorded: column {field.name}: the type {kind[1]}",
+                remedy='give native_batches a schema="id long, ..."',
+            )
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _both(one: pa.Schema, other: pa.Schema, *, is_exact: bool) -> pa.Schema:
+    """The columns of both, by name; columns without a common type are texts."""
+    fields = {field.name if is_exact else field.name.lower(): field for field in one}
     for field in other:
-        first = fields.setdefault(field.name.lower(), field)
+        name = field.name if is_exact else field.name.lower()
+        first = fields.setdefault(name, field)
         try:
             kind = wider(first.type, field.type)
         except NoCommonTypeError:
             kind = pa.string()
-        fields[field.name.lower()] = first.with_type(kind)
+        fields[name] = first.with_type(kind)
     return pa.schema(list(fields.values()))
 
 

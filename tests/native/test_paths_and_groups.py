@@ -12,7 +12,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, OptionError, SchemaError, SplitReadError
 from flip27_source.native.hadoop_paths import hadoop_path
 from flip27_source.native.options import HADOOP_PREFIXES, NativeOptions
-from flip27_source.native.planned_files import PlannedFiles, by_base_path
+from flip27_source.native.planned_files import PlannedFiles, by_partition_columns
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.schemas.column_comments import SourceOfSplits, source_in, splits_comment
 
@@ -65,23 +65,24 @@ def test_a_file_that_spark_would_skip_or_misread_is_refused(path: str, why: str)
 
 
 @pytest.mark.parametrize(
-    ("path", "depth", "base"),
+    ("path", "depth", "group"),
     [
-        ("/landing/year=2026/a.json", 1, "/landing"),
-        ("/landing/raw/year=2026/a.json", 1, "/landing"),
-        ("/landing/year=2026/month=1/a.json", 2, "/landing/year=2026"),
-        ("/landing/a=b.json", 1, None),
-        ("/landing/year=2026/a.json", None, None),
-        ("/year=2026/a.json", 0, "/"),
-        ("s3://in/landing/year=2026/a.json", 2, "s3://in/landing"),
+        ("/landing/year=2026/a.json", 1, ("/landing", ("year",))),
+        ("/landing/raw/Year=2026/a.json", 1, ("/landing", ("year",))),
+        ("/landing/year=2026/month=1/a.json", 1, ("/landing", ("year", "month"))),
+        ("/landing/year=2026/month=1/a.json", 2, ("/landing/year=2026", ("month",))),
+        ("/landing/a=b.json", 1, (None, ())),
+        ("/landing/year=2026/a.json", None, (None, ())),
+        ("/year=2026/a.json", 0, ("/", ("year",))),
+        ("s3://in/landing/year=2026/a.json", 2, ("s3://in/landing", ("year",))),
     ],
 )
-def test_files_are_grouped_by_the_directory_above_their_partition_columns(
-    path: str, depth: int | None, base: str | None
+def test_files_are_grouped_by_the_directory_above_their_partition_columns_and_by_the_names_of_these(
+    path: str, depth: int | None, group: tuple[str | None, tuple[str, ...]]
 ) -> None:
     file = FileSplit(path=path, length=1, modified_us=0)
     bases = None if depth is None else BasePaths(depth=depth)
-    assert by_base_path([file], bases) == {base: [file]}
+    assert by_partition_columns([file], bases) == {group: [file]}
 
 
 def test_with_several_paths_each_file_has_the_directory_of_its_path() -> None:
@@ -90,7 +91,8 @@ def test_with_several_paths_each_file_has_the_directory_of_its_path() -> None:
         FileSplit(path=path, length=1, modified_us=0)
         for path in ("/very/deep/orders/day=1/a", "/old/day=2/b")
     )
-    assert by_base_path([deep, old], bases) == {"/very/deep/orders": [deep], "/old": [old]}
+    groups = {("/very/deep/orders", ("day",)): [deep], ("/old", ("day",)): [old]}
+    assert by_partition_columns([deep, old], bases) == groups
 
 
 def rows(**changed: Any) -> pa.Table:

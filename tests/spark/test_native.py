@@ -142,6 +142,39 @@ def test_partition_columns_and_new_columns_arrive_without_a_restart(
     ]
 
 
+@pytest.mark.parametrize("schema", [None, "id long, year int, part string, region string"])
+def test_one_batch_has_files_of_different_partition_columns(
+    spark: SparkSession, folders: Folders, schema: str | None
+) -> None:
+    for folder in ("year=25", "year=2026/part=x", "region=us"):
+        land(folders, f"{folder}/a.parquet", id=[len(folder)])
+    found: list[tuple[Any, ...]] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        found.extend(tuple(row) for row in frame.select("id", "year", "part", "region").collect())
+
+    run(spark, folders, native_batches(write, format="parquet", schema=schema))
+    assert sorted(found, key=str) == [
+        (16, 2026, "x", None), (7, 25, None, None), (9, None, None, "us"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "column", ["parse_json('1') v", "named_struct('i', interval '1' year) v", "array(interval '1' day) v"]
+)
+def test_files_whose_schema_cannot_be_recorded_are_not_quarantined(
+    spark: SparkSession, folders: Folders, column: str
+) -> None:
+    made = folders.root / "made"
+    folders.landing.mkdir()
+    spark.sql(f"SELECT 1 id, {column}").coalesce(1).write.parquet(str(made))
+    next(made.glob("*.parquet")).rename(folders.landing / "a.parquet")
+    write = native_batches(lambda frame, _: frame.collect(), format="parquet")
+    with pytest.raises(StreamingQueryException, match=r"column v: .*(?s:.*)give native_batches a schema"):
+        run(spark, folders, write, onSplitError="quarantine")
+    assert state(spark, folders, "quarantine") == []
+
+
 def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, folders: Folders) -> None:
     folders.land("a.xml", ['<orders><order id="1"><name>Ada</name></order><order id="2"/></orders>'])
     folders.land("b.xml", ['<orders><order id="3"><name>B &amp; C</name></order></orders>'])
