@@ -67,8 +67,9 @@ IGNORED_BY = ("ignoreMissingFiles", IGNORE_CORRUPT_FILES.name)
 
 _STORAGE = "storage."
 _CHANGED_REMEDY = (
-    "write files elsewhere, move them into the source's path when they are complete, and never change them "
-    "there; to read a repaired file that is quarantined, drop and forget it (flip27 edit)"
+    "put the file back as it was; or restart the query with onSplitError=quarantine, which sets the file "
+    "aside: with allowOverwrites, its new version is read by itself; otherwise drop and forget it (flip27 "
+    "edit) to read it again. Write files elsewhere, and move them into the source's path when they are complete"
 )
 _NOT_OF_ARROW = "Not yet implemented"
 """What Arrow's errors say about an encoding that it cannot decode, such as arrow-rs's of a dictionary."""

@@ -496,7 +496,7 @@ DIFFERENCES: Sequence[Difference] = (
         readers=("parquet",),
         spark="joins the parts of a variant, unless the schema declares the column as a struct",
         here="an error",
-        why="Arrow does not join the parts; native reads do",
+        why="Arrow does not join the parts; native reads with a schema do",
         shows=_is_error_here("contains a shredded variant"),
     ),
     Difference(
