@@ -69,7 +69,8 @@ _STORAGE = "storage."
 _CHANGED_REMEDY = (
     "put the file back as it was; or restart the query with onSplitError=quarantine, which sets the file "
     "aside: with allowOverwrites, its new version is read by itself; otherwise drop and forget it (flip27 "
-    "edit) to read it again. Write files elsewhere, and move them into the source's path when they are complete"
+    "edit) to read it again. Write files elsewhere, and move them into the source's path when they are "
+    "complete"
 )
 _NOT_OF_ARROW = "Not yet implemented"
 """What Arrow's errors say about an encoding that it cannot decode, such as arrow-rs's of a dictionary."""

@@ -242,7 +242,7 @@ class Fetches:
             # The batch may have been planned with read_uncommitted.
             top = high_watermark(self._properties, item.split)
             if top is not None and top < item.end:
-                self._gone(item, item.end, f"the partition ends at offset {top} now")
+                self._gone(item, item.end, f"the partition ends at offset {top} now", first=top)
             elif top is not None:
                 item.open_from = end
         if item.has_failed:
@@ -274,10 +274,14 @@ class Fetches:
             partition.offset = item.position
             self._consumer.incremental_assign([partition])
 
-    def _gone(self, item: _Range, until: int, why: str) -> None:
-        """Report the loss of the offsets up to ``until``, and continue there."""
-        self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
-        item.position = until
+    def _gone(self, item: _Range, until: int, why: str, *, first: int = 0) -> None:
+        """Report the loss of the offsets from ``first`` up to ``until``, and leave them out."""
+        first = max(first, item.position)
+        self._lost(item.split, f"offsets {first} to {until - 1} are gone: {why}")
+        if first > item.position:
+            item.end = first  # the records before are still there
+        else:
+            item.position = until
         self._wait_anew()  # the brokers have answered: the ranges after this one have their own time
 
     def _offset_at(self, item: _Range, at: int) -> int | None:
