@@ -266,6 +266,8 @@ class ServerPoller:
         check_scope(connection, publication, tables, is_first=True)
         listed = self._listed = tuple(table.table for table in tables)
         ensure_publication(connection, publication, listed)
+        # A set-up that failed may have seen another server, and no row of it was read.
+        self._published = None
         self._check_publication(connection, publication, listed)
         existing = self._complete_slot(connection, slot)
         if existing is None:

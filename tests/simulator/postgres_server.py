@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from flip27_source.enumerators.postgres.assigner import Observation
-from flip27_source.enumerators.postgres.split import lsn_text
+from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot, Transaction
 from tests.readers.postgres import pgoutput_messages as pg
@@ -761,7 +761,11 @@ class PostgresServer(ModelServer):
         is_behind = received < self.durable
         self.durable = received
         self.restart()
-        self.history += f"{self.timeline}\t{lsn_text(received)}\tno recovery target specified\n"
+        lines = self.history.splitlines(keepends=True)
+        # A standby that has not received the last promotions leaves the timeline of before.
+        kept = [line for line in lines if parse_lsn(line.split("\t")[1]) <= received]
+        left = self.timeline if kept == lines else lines[len(kept)].split("\t")[0]
+        self.history = f"{''.join(kept)}{left}\t{lsn_text(received)}\tno recovery target specified\n"
         self.timeline += 1
         self._statement()
         if not has_slot or self.slot is None:
