@@ -76,6 +76,8 @@ class PostgresEnumerator(
             reads_log=not context.reads_once and options[opts.SNAPSHOT] != "only",
         )
         self._state = state
+        # The last batch that is complete may be repeated until the next checkpoint is durable.
+        self._needed_from = 0 if state is None else state.start
         self._is_stored = state is not None
         self._returned = [] if state is None else list(state.returned)
         self._log_assigned = state is not None and state.log_assigned
@@ -240,6 +242,7 @@ class PostgresEnumerator(
         self._assigner.log_read(event)
         self._clock.read(event.committed_at)
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
+        self._needed_from = self._state.start
         self._state = replace(self._state, start=event.end, committed_at=committed_at)
         if event.rows:
             # After changes, more changes are likely: reading the log finds them without another peek.
@@ -374,6 +377,7 @@ class PostgresEnumerator(
             return PollRequest(state=self._state)
         return PollRequest(
             state=self._state,
+            needed_from=self._needed_from,
             position=assigner.position,
             makes_horizon=assigner.wants_horizon,
             pending=assigner.pending,

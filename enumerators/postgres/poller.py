@@ -59,6 +59,7 @@ class PollRequest:
 
     Attributes:
         state: None until the first poll has created what is missing.
+        needed_from: the position from which batches may still need the log.
         position: the position up to which the log is planned.
         cut: the tables of which bounds are missing.
         pending: the horizon that is to settle.
@@ -66,6 +67,7 @@ class PollRequest:
     """
 
     state: PostgresState | None = None
+    needed_from: int = 0
     position: int | None = None
     makes_horizon: bool = False
     pending: Horizon | None = None
@@ -196,7 +198,7 @@ class ServerPoller:
         slot: server.Slot | None = None
         timeline: Timeline | None = None
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = _moved_forward(connection, self._slot(connection, state), known_state)
+            slot = _moved_forward(connection, self._slot(connection, state), request.needed_from)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
@@ -503,12 +505,12 @@ def _tell_of_open(connection: Connection, doing: str) -> None:
         _log.info("%s waits for open transactions; the oldest is %s", doing, first.text)
 
 
-def _moved_forward(connection: Connection, slot: server.Slot, known: PostgresState | None) -> server.Slot:
-    """The slot, moved to the start of the query again if it is before it.
+def _moved_forward(connection: Connection, slot: server.Slot, needed_from: int) -> server.Slot:
+    """The slot, moved forward again if it begins before what batches need.
 
     A server that was killed has the slot where it was at the last checkpoint, which may be before the
     publication: the server may then refuse to decode the log.
     """
-    if known is not None and slot.confirmed < known.start:
-        server.advance_if_unused(connection, slot.name, known.start)
+    if slot.confirmed < needed_from:
+        server.advance_if_unused(connection, slot.name, needed_from)
     return slot

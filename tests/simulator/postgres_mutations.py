@@ -77,11 +77,6 @@ def a_driver_that_hangs_advances_the_slot_of_its_successor(*_: Any, **__: Any) -
     return True
 
 
-@around(poller, "check_timeline")
-def a_standby_that_lacks_the_end_of_the_log_is_read(*_: Any, **__: Any) -> None:
-    pass
-
-
 @around(ServerPoller, "_settled")
 def a_first_start_does_not_wait_for_open_transactions(
     settled: Any, self: Any, connection: Any, first: Any, horizon: Any, *, before: str = ""
@@ -111,7 +106,6 @@ POSTGRES_MUTATIONS: list[Patch] = [
     partitions_with_an_identity_of_their_own_are_accepted,
     a_slot_that_the_server_still_creates_counts_as_complete,
     a_driver_that_hangs_advances_the_slot_of_its_successor,
-    a_standby_that_lacks_the_end_of_the_log_is_read,
     an_upgraded_server_counts_as_another_one,
     a_slot_that_is_older_than_the_publication_stays,
     kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed,
