@@ -143,9 +143,11 @@ class Editing(Generic[SplitT]):
         live = tuple(moved(split) if split.split_id in wanted else split for split in ledger.live)
         if [split.split_id for split in live] != [split.split_id for split in ledger.live]:
             raise EditError("the id of a split cannot change", remedy="change only its position")
-        found = wanted & {split.split_id for split in live}
+        there = wanted & {split.split_id for split in live}
+        found = {new.split_id for old, new in zip(ledger.live, live, strict=True) if old != new}
         why = "is not read in parts, or is finished: replay it"
-        left_alone = dict.fromkeys(_in_order(split_ids, wanted - found), why)
+        left_alone = dict.fromkeys(_in_order(split_ids, wanted - there), why)
+        left_alone |= dict.fromkeys(_in_order(split_ids, there - found), "is at this position")
         waits = "a range of it waits to be read again: set the position after the next batch"
         left_alone |= dict.fromkeys(_in_order(split_ids, in_ranges), waits)
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)

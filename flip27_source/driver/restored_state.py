@@ -182,13 +182,21 @@ class StateRestorer:
         if committed.checkpoint_id <= offset.checkpoint_id:
             said += " on the line that it continued later"
         if not self._source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
-            raise CorruptStateError(
-                said,
-                remedy="restore the checkpoint location and the state location from the same backup. To use "
-                f"the older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was read since is "
-                "read again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that "
-                "it has, including new data in them: restore such a sink to the same moment",
-            )
+            assert offset.lineage is not None, "the checkpoint was compared with others of its lineage"
+            remedy = "restore the checkpoint location and the state location from the same backup. "
+            if offset.name in self._storage.lineage(offset.lineage).names():
+                remedy += (
+                    f"To use the older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was "
+                    "read since is read again. A sink that tracks batch numbers (Spark's files, Delta Lake) "
+                    "skips batches that it has, including new data in them: restore such a sink to the same moment"
+                )
+            else:
+                remedy += (
+                    "The older copy cannot be used alone, because the state of its checkpoint was cleaned "
+                    "up. Without such a backup, start with a new checkpointLocation: from a savepoint of "
+                    "this query, or from the beginning with a new stateLocation"
+                )
+            raise CorruptStateError(said, remedy=remedy)
         LOG.warning("%s; the query continues, and data that was read since is read again", said)
 
 

@@ -58,8 +58,9 @@ def committed_state(
     """
     options = dict(storage_options)
     batch = surely_newest_batch(state, checkpoint, options)
-    folder, name = one_source(batch.named, state, lineage)
-    stored = StoredLineage(state_store(state, options), folder)
+    store = state_store(state, options)
+    folder, name = one_source(batch.named, state, lineage, store)
+    stored = StoredLineage(store, folder)
     document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)
     codec = SnapshotCodec(kind)

@@ -129,7 +129,7 @@ def _copied(
     if batch is not None:
         if query:
             _check_is_together(source, batch)
-        folder, name = one_source(batch.named, state, lineage, any_of_them=query)
+        folder, name = one_source(batch.named, state, lineage, source, any_of_them=query)
     else:
         folder = lineage_of(state, None, lineage, source)
         name = surely_complete(source, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from ..errors import (
     MissingStateError,
     StateLocationError,
 )
-from ..file_systems.paths import disk_path, redacted
+from ..file_systems.paths import redacted
 from ..snapshots import file_names
 from ..snapshots.documents import SourceIdentity, timestamp
 from ..snapshots.locations import names_in
@@ -140,12 +139,11 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
         storage_options: options of the file system, like the source's ``storage.*`` options.
 
     Raises:
-        StateLocationError: the directory cannot be listed.
+        StateLocationError: the directory, or its bucket, does not exist or cannot be listed.
     """
     store = open_store(directory, storage_options or {})
     entries = []
-    local = disk_path(directory)
-    if local is not None and not os.path.lexists(local):  # object stores have no directories
+    if not store.exists():
         raise StateLocationError(
             f"{redacted(directory)} does not exist",
             remedy="give the directory in which savepoints were created",

@@ -93,7 +93,7 @@ def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store
         StateLocationError: there is none, or there are several.
     """
     if batch is not None:
-        return one_source(batch.named, state, lineage)[0]
+        return one_source(batch.named, state, lineage, store)[0]
     lineages = lineages_in(store, store.list(""))
     if lineages and (lineage is not None or len(lineages) == 1):
         return chosen_lineage(lineages, lineage, state)
@@ -107,18 +107,31 @@ def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store
 
 
 def one_source(
-    named: Sequence[tuple[str, CheckpointName]], state: str, lineage: str | None, *, any_of_them: bool = False
+    named: Sequence[tuple[str, CheckpointName]],
+    state: str,
+    lineage: str | None,
+    store: Store,
+    *,
+    any_of_them: bool = False,
 ) -> tuple[str, CheckpointName]:
     """Lineage and checkpoint of the only source, of ``lineage``, or of any source if ``any_of_them``.
 
     Raises:
-        MissingStateError, StateLocationError: there is none, or there are several and one is required.
+        MissingStateError, StateLocationError: there is none, or there are several and one is required, or
+            its state is not in ``store``.
         OptionError: there is no lineage ``lineage``.
     """
     if lineage is not None and named:
         lineage = chosen_lineage([name for name, _ in named], lineage, state)
     matching = [item for item in named if lineage in (None, item[0])]
     if len(matching) == 1 or (matching and any_of_them):
+        if not StoredLineage(store, matching[0][0]).names():
+            raise StateLocationError(
+                f"the lineage {matching[0][0]}, which the query's checkpoint names, is not in the state "
+                f"location {redacted(state)}",
+                remedy="give the query's stateLocation (--state), or the checkpoint location of another "
+                "query (--checkpoint-location)",
+            )
         return matching[0]
     if not matching:
         raise MissingStateError(

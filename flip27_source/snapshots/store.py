@@ -75,6 +75,10 @@ class Store(ABC):
     def replace(self, name: str, data: bytes) -> None:
         """Write ``name``, whether it exists or not; durable on return."""
 
+    def exists(self) -> bool:
+        """Whether the location exists; in an object store, which has no directories, its bucket."""
+        return True
+
     @abstractmethod
     def list(self, folder: str) -> list[str]:
         """The names directly in ``folder``, without the folder, sorted; [] if the folder does not exist."""
@@ -219,6 +223,9 @@ class LocalStore(Store):
         with self._failing("read", name):
             return self._disk.exists(self._path(name))
 
+    def exists(self) -> bool:
+        return self.has("")
+
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._failing("write", name):
             return self._files.create(self._path(name), data, exclusive=exclusive)
@@ -289,6 +296,11 @@ class FsspecStore(Store):
         with self._failing("read", name):
             data = read_remote_file(self._fs, self._path(name), limit)
         return within(limit, data, name, self.location)
+
+    def exists(self) -> bool:
+        with self._failing("list", ""):
+            root = self._root.lstrip("/")
+            return bool(self._fs.exists(root.partition("/")[0] if is_object_store(self._fs) else self._root))
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         if not self._has_objects and exclusive:

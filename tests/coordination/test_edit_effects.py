@@ -259,3 +259,8 @@ def test_a_split_of_which_a_range_waits_to_be_read_again_is_not_moved() -> None:
     assert edited.changed == ("b",)
     assert "a range of it waits to be read again" in edited.left_alone["a"]
     assert edited.snapshot.ledger.live == (Item(split_id="a"), Item(split_id="b", rows=5))
+
+
+def test_a_split_that_is_at_the_position_already_is_left_alone() -> None:
+    edited = editing().set_position(standing(live=items("a")), ["a"], lambda split: split)
+    assert (edited.changed, edited.left_alone) == ((), {"a": "is at this position"})

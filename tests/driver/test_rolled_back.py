@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import CorruptStateError, StaleDriverError
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.snapshots.stored_lineage import StoredLineage
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
@@ -157,19 +161,52 @@ def test_damaged_documents_of_an_abandoned_branch_do_not_stop_the_query(tmp_path
     assert gone_back(batches, copy).batch(ONE) == ["b"]
 
 
-def test_an_ordinary_restart_lists_the_checkpoints_once_and_reads_only_its_own(tmp_path: Path) -> None:
+class Watched(LocalStore):
+    """A store on disk that records which checkpoints are read."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.documents: list[str] = []
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        if "/checkpoints/" in name:
+            self.documents.append(name.rpartition("/")[2])
+        return super().read(name, limit)
+
+
+def test_an_ordinary_restart_reads_only_its_own_checkpoint(tmp_path: Path) -> None:
     batches = running(tmp_path)
     for _ in range(5):
         batches.batch(ONE)
-    read: list[str] = []
-
-    class Watched(type(batches.store)):  # type: ignore[misc]
-        def read(self, name: str, limit: int | None = None) -> bytes:
-            read.append(name)
-            return bytes(super().read(name, limit))
-
-    batches.store = Watched(str(tmp_path / "state"))
+    batches.store = store = Watched(str(tmp_path / "state"))
     batches.restart()
     assert batches.batch(ONE) == ["f"]
     (newest,) = (tmp_path / "state").glob("*/checkpoints/5-*")
-    assert [name for name in read if "/checkpoints/" in name] == ["/".join(newest.parts[-3:])]
+    assert store.documents == [newest.name]
+
+
+def test_each_checkpoint_of_a_line_that_was_left_is_read_once_in_a_search(tmp_path: Path) -> None:
+    batches, copy = copied(tmp_path)
+    for _ in range(6):
+        batches.batch(ONE)
+    allowed = gone_back(running(tmp_path, allowRolledBackCheckpoint="true"), copy)
+    allowed.now_ms = 1
+    allowed.batch(ONE)
+    start = Offset.from_json(allowed.committed)
+    assert start.lineage is not None
+    assert start.name is not None
+    store = Watched(str(tmp_path / "state"))
+    assert StoredLineage(store, start.lineage).committed_after(start.name) is None
+    assert len(store.documents) > 4
+    assert max(Counter(store.documents).values()) == 1
+
+
+def test_an_older_copy_whose_state_was_cleaned_up_is_not_offered_for_use(tmp_path: Path) -> None:
+    batches, copy = copied(tmp_path)
+    for _ in range(3):
+        batches.batch(ONE)
+    (first,) = (tmp_path / "state").glob("*/checkpoints/1-*")
+    first.unlink()
+    with pytest.raises(CorruptStateError, match="the state of its checkpoint was cleaned up") as caught:
+        gone_back(batches, copy).batch(ONE)
+    assert "allowRolledBackCheckpoint" not in str(caught.value)

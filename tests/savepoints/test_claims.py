@@ -13,11 +13,13 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.savepoints.claims import delete_subsumed
+from flip27_source.savepoints.management import describe, list_savepoints
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Killed
 from flip27_source.testing.watched_store import WatchedStore
 from tests.driver.batches import Batches
+from tests.raw_server import answer, raw_server, says
 from tests.s3_server import S3Bucket
 from tests.savepoints.test_savepoints import on_disk
 from tests.toy_sources import FEEDS, INITIAL, BulkFeed, EchoReader, items
@@ -108,6 +110,26 @@ def test_a_savepoint_in_a_bucket_is_claimed_and_deleted_too_S81(
         claimant(f"s3://{name}", tmp_path / "another", **bucket.options).batch(ONE)
     run(fork, 20)
     assert bucket.file_system.find(f"{bucket.name}/saved") == []
+
+
+def test_savepoints_in_a_bucket_that_does_not_exist_are_an_error(s3_bucket: S3Bucket) -> None:
+    given = {name.removeprefix("storage."): value for name, value in s3_bucket.options.items()}
+    assert list_savepoints(f"s3://{s3_bucket.name}/saved", given) == []
+    with pytest.raises(StateLocationError, match="s3://no-such-bucket/saved does not exist"):
+        list_savepoints("s3://no-such-bucket/saved", given)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [("404 Not Found", "there is no savepoint"), ("503 Service Unavailable", "503")]
+)
+def test_a_web_server_that_fails_is_not_one_without_a_savepoint(status: str, said: str) -> None:
+    with (
+        raw_server(says(answer(b"", "Connection: close", status=status))) as server,
+        pytest.raises(StateLocationError, match=said),
+    ):
+        describe(f"{server.url}/saved/savepoint-1")
+    with pytest.raises(StateLocationError, match=r"cannot read .*_metadata"):
+        describe(f"{server.url}/saved/savepoint-1")
 
 
 def test_a_savepoint_claimed_by_one_query_can_be_read_but_not_claimed_by_another(

@@ -330,3 +330,26 @@ def test_a_query_whose_sources_have_different_state_locations_is_refused(query: 
         StateLocationError, match=r"sources .*customers.* is not in .*(?s:.)*in one stateLocation"
     ):
         query.savepoint()
+
+
+def test_a_mistyped_state_location_is_an_error_that_names_it_and_nothing_is_stopped_or_written(
+    query: Query,
+) -> None:
+    class Running:
+        def stop(self) -> None:
+            raise AssertionError("it was stopped")
+
+    to, typed = str(query.root / "saved"), str(query.checkpoint / "flip72")
+    before = names_below(query.root)
+    for call in (
+        lambda: savepoints.request(state=typed, to=to),
+        lambda: savepoints.pending(state=typed),
+        lambda: savepoints.withdraw("0f", state=typed),
+        lambda: savepoints.stop_with_savepoint(Running(), to, state=typed),
+        lambda: savepoints.create(state=typed, to=to),
+        lambda: savepoints.create(state=typed, to=to, copy=True),
+        lambda: savepoints.create(state=typed, to=to, query=True),
+    ):
+        with pytest.raises(StateLocationError, match=r"is not in the state location .*flip72(?s:.)*--state"):
+            call()
+    assert names_below(query.root) == before
