@@ -188,7 +188,8 @@ class StateRestorer:
                 remedy += (
                     f"To use the older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was "
                     "read since is read again. A sink that tracks batch numbers (Spark's files, Delta Lake) "
-                    "skips batches that it has, including new data in them: restore such a sink to the same moment"
+                    "skips batches that it has, including new data in them: restore such a sink to the "
+                    "same moment"
                 )
             else:
                 remedy += (
