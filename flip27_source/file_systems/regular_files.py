@@ -10,7 +10,7 @@ import stat
 from typing import Any
 
 from ..errors import CorruptStateError
-from .paths import is_object_store, is_web_server
+from .paths import is_object_store
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -67,9 +67,6 @@ def read_remote_file(file_system: Any, path: str, limit: int | None) -> bytes:
             raise
         except Exception:  # noqa: BLE001 - a range request fails for an empty object
             file_system.invalidate_cache(path)
-    if is_web_server(file_system) and limit is not None:
-        # Without a request for the size, for which every failure of a web server is "not found".
-        return bytes(file_system.cat_file(path, start=0, end=limit + 1))
     if limit is not None:
         info = file_system.info(path)
         if info["type"] != "file":

@@ -143,12 +143,13 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
     """
     store = open_store(directory, storage_options or {})
     entries = []
-    if not store.exists():
+    folders = store.list("")
+    if not folders and not store.exists():
         raise StateLocationError(
             f"{redacted(directory)} does not exist",
             remedy="give the directory in which savepoints were created",
         )
-    for folder in store.list(""):
+    for folder in folders:
         names = names_in(store, folder)
         location = f"{directory.rstrip('/')}/{folder}"
         if METADATA in names:

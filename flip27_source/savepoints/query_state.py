@@ -129,8 +129,8 @@ def one_source(
             raise StateLocationError(
                 f"the lineage {matching[0][0]}, which the query's checkpoint names, is not in the state "
                 f"location {redacted(state)}",
-                remedy="give the query's stateLocation (--state), or the checkpoint location of another "
-                "query (--checkpoint-location)",
+                remedy="give the stateLocation (--state) and the checkpointLocation (--checkpoint-location) "
+                "of the same query",
             )
         return matching[0]
     if not matching:

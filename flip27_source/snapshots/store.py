@@ -26,7 +26,16 @@ from ..file_systems.durable_files import (
     NoExclusiveCreateError,
 )
 from ..file_systems.file_moves import link_file, move_file, remove_empty_folders
-from ..file_systems.paths import checked_location, disk_path, is_object_store, open_file_system, redacted
+from ..file_systems.paths import (
+    answer_text,
+    checked_location,
+    disk_path,
+    is_object_store,
+    is_web,
+    open_file_system,
+    redacted,
+    says_gone,
+)
 from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
 from .linked_folders import check_local_folders, check_remote_folders
 
@@ -75,9 +84,9 @@ class Store(ABC):
     def replace(self, name: str, data: bytes) -> None:
         """Write ``name``, whether it exists or not; durable on return."""
 
+    @abstractmethod
     def exists(self) -> bool:
         """Whether the location exists; in an object store, which has no directories, its bucket."""
-        return True
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
@@ -134,7 +143,7 @@ class Store(ABC):
         except StateError:
             raise
         except FileNotFoundError as error:
-            if verb in ("write", "sync"):
+            if verb in ("write", "sync") or not says_gone(error, self.location):
                 raise self._failed(verb, name, error) from error
             raise self._missing(name) from None
         except UnreadableFileError as error:
@@ -168,7 +177,8 @@ class Store(ABC):
         else:
             remedy = f"{cause.what}: {cause.remedy}"
         # The location may also be the target of a savepoint.
-        what = f"cannot {verb} {name}".rstrip() + f" in {self.location}: {error}"
+        why = answer_text(error) if is_web(self.location) else error
+        what = f"cannot {verb} {name}".rstrip() + f" in {self.location}: {why}"
         return StateLocationError(what, remedy=remedy)
 
 
@@ -195,6 +205,9 @@ class MemoryStore(Store):
 
     def replace(self, name: str, data: bytes) -> None:
         self.files[name] = data
+
+    def exists(self) -> bool:
+        return True
 
     def list(self, folder: str) -> list[str]:
         prefix = f"{folder}/" if folder else ""
@@ -298,9 +311,14 @@ class FsspecStore(Store):
         return within(limit, data, name, self.location)
 
     def exists(self) -> bool:
-        with self._failing("list", ""):
-            root = self._root.lstrip("/")
-            return bool(self._fs.exists(root.partition("/")[0] if is_object_store(self._fs) else self._root))
+        root = self._root.lstrip("/").partition("/")[0] if is_object_store(self._fs) else self._root
+        try:
+            # A role that may use only a folder of a bucket may not ask for the bucket.
+            with self._failing("list", ""), contextlib.suppress(PermissionError):
+                self._fs.info(root)
+        except MissingStateError:
+            return False
+        return True
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         if not self._has_objects and exclusive:

@@ -265,20 +265,18 @@ class StoredLineage:
                 unless ``start`` follows it.
         """
         names = self.names()
-        seen: set[CheckpointName] = set()
-        for name in sorted((name for name in names if name > start), reverse=True):
-            path = [name]
+        follow = {start}
+        committed: CheckpointName | None = None
+        # Parents first: a query that went back often has many lines, and no document is read twice.
+        for name in sorted(name for name in names if name > start):
             # A damaged or missing document proves nothing, and the query does not need it.
             with contextlib.suppress(*_UNREADABLE):
-                # A query that went back often has many lines: no document is read twice.
-                while path[-1].checkpoint_id > start.checkpoint_id and path[-1] not in seen:
-                    parent = self.document(path[-1]).parent
-                    if parent is None:
-                        break
-                    path.append(parent)
-                if path[-1] == start and len(path) > 2:
-                    return path[1]
-            seen.update(path)
+                parent = self.document(name).parent
+                if parent in follow:
+                    follow.add(name)
+                    committed = committed if parent == start else parent
+        if committed is not None:
+            return committed
         is_one_line = len({name.checkpoint_id for name in names}) == len(names)
         if or_beside and not (is_one_line and start == max(names, default=start)):
             at: CheckpointName | None = start

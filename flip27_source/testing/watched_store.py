@@ -35,6 +35,7 @@ class WatchedStore(Store):
         self._dead = True
 
     read = _passed_on("read")
+    exists = _passed_on("exists")
     list = _passed_on("list")
     delete = _passed_on("delete")
     check_exclusive = _passed_on("check_exclusive")

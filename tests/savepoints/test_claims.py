@@ -119,8 +119,18 @@ def test_savepoints_in_a_bucket_that_does_not_exist_are_an_error(s3_bucket: S3Bu
         list_savepoints("s3://no-such-bucket/saved", given)
 
 
+def test_a_bucket_that_may_not_be_listed_is_not_one_that_does_not_exist(s3_bucket: S3Bucket) -> None:
+    given = {name.removeprefix("storage."): value for name, value in s3_bucket.options.items()}
+    with (
+        raw_server(says(answer(b"", "Connection: close", status="403 Forbidden"))) as server,
+        pytest.raises(StateLocationError, match=r"cannot list in s3://a-bucket/saved"),
+    ):
+        list_savepoints("s3://a-bucket/saved", given | {"endpoint_url": server.url})
+
+
 @pytest.mark.parametrize(
-    ("status", "said"), [("404 Not Found", "there is no savepoint"), ("503 Service Unavailable", "503")]
+    ("status", "said"),
+    [("404 Not Found", "there is no savepoint"), ("503 Service Unavailable", "answered with status 503")],
 )
 def test_a_web_server_that_fails_is_not_one_without_a_savepoint(status: str, said: str) -> None:
     with (
