@@ -412,17 +412,13 @@ class ServerPoller:
     def _check_publication(
         self, connection: Connection, publication: str | None, tables: Sequence[TableName]
     ) -> None:
-        """Report changes that the log may lack because the publication was altered since the last check.
-
-        If the whole publication is missing, reading the log shows that.
-        """
+        """Report changes that the log may lack because the publication was altered since the last check."""
         if publication is None:
             return
         now = publication_marks(connection, publication, tables)
-        if now is not None:
-            before = self._published or PublicationMarks(oid=now.oid)
-            for loss in alterations(before, now, tables, publication=publication):
-                self._report_data_loss(loss, remedy=START_AGAIN)
+        before = self._published or (now and PublicationMarks(oid=now.oid))
+        for loss in alterations(before, now, tables, publication=publication) if before else ():
+            self._report_data_loss(loss, remedy=START_AGAIN)
         self._published = now
 
     def _check_timelines(self, state: PostgresState, present: Timeline, position: int) -> None:

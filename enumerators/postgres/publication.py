@@ -295,13 +295,17 @@ def publication_gaps(connection: Connection) -> Iterator[list[str]]:
 
 
 def alterations(
-    before: PublicationMarks, now: PublicationMarks, tables: Iterable[TableName], *, publication: str
+    before: PublicationMarks, now: PublicationMarks | None, tables: Iterable[TableName], *, publication: str
 ) -> Iterator[str]:
-    """What was done to the publication since ``before``, if the log may lack changes because of it."""
-    if before.oid != now.oid:
+    """What was done to the publication since ``before``, if the log may lack changes because of it.
+
+    Args:
+        now: None if the publication does not exist: it may have been altered before it was dropped.
+    """
+    if now is None or before.oid != now.oid:
         yield (
-            f"publication {publication} was dropped and created again; the log may lack changes, because the "
-            "publication may have left out tables, rows or columns"
+            f"publication {publication} was dropped{'' if now is None else ' and created again'}; the log "
+            "may lack changes, because the publication may have left out tables, rows or columns"
         )
         return
     known = before.marks or {str(oid): f"entry {entry}" for oid, entry in before.entries}

@@ -112,13 +112,15 @@ class PostgresLife(Life):
             for write in transaction.writes
             if write.moves and write.is_keyed and write.table in self.server.tables
         }
+        unkeyed = {row["table"] for row in changes if row["op"] == "r" and row["key"] is None}
         for row in changes:
             if row["op"] == "u" and (row["_lsn"], row["table"].partition(".")[2]) in moved:
                 before, after, key = (_row(row[name]) for name in ("before", "after", "key"))
                 # With a full identity, the log does not say which of its keys the table had at that time,
-                # and no poll may have seen the name that the key had.
+                # and no poll may have seen the key, or the name that it had.
                 is_by_index = "id" not in key and "identity_is_set" in self.server.harms
-                has_other_key = is_by_index if key else '"id2":' in row["before"]
+                unseen = '"id2":' in row["before"] or row["table"] in unkeyed
+                has_other_key = is_by_index if key else unseen
                 if "id" in before and before["id"] != after["id"] and not has_other_key:
                     raise DefectFound(f"a change of a key is not a delete and an insert: {row}")
         losses = [loss.what for loss in self.of.losses()]
@@ -135,7 +137,7 @@ class PostgresLife(Life):
             if self.options["tables"] in ("public.*", f"public.{table.name}")
             for row in self.server.rows_of(table.oid, self.server.snapshot()).values()
         )
-        found = Counter(replica(changes))
+        found = Counter(replica(changes, is_repeated=max(self.server.chunks.values(), default=0) > 1))
         lost, more = expected - found, found - expected
         self.of.outcome.lost, self.of.outcome.duplicated = lost.total(), more.total()
         if lost or more:
@@ -172,13 +174,17 @@ class PostgresLife(Life):
         self.server.wait()
 
 
-def replica(changes: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The rows of a copy to which the changes are applied by the key that each of them has."""
+def replica(changes: list[dict[str, Any]], *, is_repeated: bool) -> Iterator[tuple[str, ...]]:
+    """The rows of a copy to which the changes are applied by the key that each of them has.
+
+    Args:
+        is_repeated: whether a chunk was read again: it may have rows that arrive again, maybe without a key.
+    """
     copy: list[tuple[str, dict[str, Any]]] = []
     for change in changes:
         table, op = change["table"].rpartition(".")[2], change["op"]
         key, before, after = (_row(change[name]) for name in ("key", "before", "after"))
-        named = before if op in "ud" and not key else key
+        named = key or (before if op in "ud" else after if op == "c" and is_repeated else None)
         copy = [
             (other, row)
             for other, row in copy

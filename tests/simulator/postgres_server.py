@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -168,6 +169,7 @@ class PostgresServer(ModelServer):
         starts: how often the server was started; sessions end with it.
         history: where it has left its former timelines.
         undo: what will be put back, latest last.
+        chunks: how often each chunk was read, by its statement and bounds.
     """
 
     def __init__(self, random_: random.Random, tell: Callable[[str], None]) -> None:
@@ -184,6 +186,7 @@ class PostgresServer(ModelServer):
         self.harms: set[str] = set()
         self.undo: list[tuple[str, Act]] = []
         self.locked: dict[int, tuple[int, int]] = {}
+        self.chunks: Counter[tuple[str, ...]] = Counter()
         self.decodable = 0
         self.admins = random_.choice((0.0, 0.1, 0.3))
         # One act hides another: a loss that was reported explains every difference.
@@ -732,9 +735,11 @@ class PostgresServer(ModelServer):
             or slot.confirmed is None
             or any(change.messages for one in self.sent(slot, self.durable) for change in one.writes)
         )
-        if self.running or is_behind or self.has_unlogged:
+        # What was done to the publication around an upgrade cannot be seen: it has other numbers then.
+        if self.running or is_behind or self.has_unlogged or self.harms:
             return
         assert slot is not None
+        self.acts = ["server_is_upgraded"]
         self.restart()
         self.system, self.timeline, self.history = str(int(self.system) + 1), 1, ""
         self.end = (self.end // 1000 + 2) * 1000

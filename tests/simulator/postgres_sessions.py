@@ -258,6 +258,8 @@ class Session:
         present = [table for table in tables if table is not None]
         if len(present) < len(tables):
             raise psycopg.errors.UndefinedTable("relation does not exist")
+        if any(table.is_unlogged for table in present):
+            raise psycopg.errors.InvalidParameterValue("cannot add relation: it is unlogged")
         if sql.startswith("CREATE"):
             if server.publication is not None:
                 raise psycopg.errors.DuplicateObject(f'publication "{NAME}" already exists')
@@ -379,6 +381,7 @@ class Session:
 
     def _chunk(self, sql: str, parameters: Sequence[Any]) -> list[bytes]:
         self._server.locked.pop(self._number, None)
+        self._server.chunks[sql, *parameters] += 1
         wanted = re.findall(r'"(\w+)"', sql.partition(" FROM ")[0])
         lines = []
         for columns, row in self._read(sql, parameters):

@@ -49,7 +49,7 @@ _WRITES = frozenset(
     {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}
 )
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
-_CALM_BATCHES = 300
+_CALM_BATCHES = 1000
 _CALM_RESTARTS = 6
 _ALLOWED = "allowRolledBackCheckpoint"
 LIVES: dict[str, type[Life]] = {
