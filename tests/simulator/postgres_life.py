@@ -119,8 +119,8 @@ class PostgresLife(Life):
                 # With a full identity, the log does not say which of its keys the table had at that time,
                 # and no poll may have seen the key, or the name that it had.
                 is_by_index = "id" not in key and "identity_is_set" in self.server.harms
-                unseen = '"id2":' in row["before"] or row["table"] in unkeyed
-                has_other_key = is_by_index if key else unseen
+                is_unseen = row["table"] in unkeyed or '"id2":' in (row["before"] or "")
+                has_other_key = is_by_index if key else is_unseen
                 if "id" in before and before["id"] != after["id"] and not has_other_key:
                     raise DefectFound(f"a change of a key is not a delete and an insert: {row}")
         losses = [loss.what for loss in self.of.losses()]
