@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
-from flip27_source.enumerators.postgres.connection import Connection, checked
+from flip27_source.enumerators.postgres.connection import Connection, bypass_row_security, checked
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error, some_of
 from flip27_source.options import Options
@@ -97,7 +97,7 @@ def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
         yield failed(
             check,
             f"row-level security hides rows from role {role}: the snapshot would lack rows that the log has",
-            f"ALTER ROLE {quoted(role)} BYPASSRLS;",
+            bypass_row_security(quoted(role)),
         )
     yield from identity_faults(table.catalog, name)
 

@@ -81,6 +81,7 @@ _SESSION = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "4",
 }
+_TRANSACTION_TIMEOUT_VERSION = 17_00_00
 
 # Without these, a task whose server has vanished would wait for it for two hours.
 _KEEPALIVES = {
@@ -126,6 +127,9 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
             client_encoding="utf8",
             autocommit=True,
         )
+        if connection.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
+            # Older servers refuse a connection that sets it. Chunks, peeks and kept snapshots take long.
+            connection.execute("SET transaction_timeout = 0")
         return connection
     except psycopg.Error as error:
         raise ServerError(
@@ -182,7 +186,7 @@ def failed(options: Options, doing: str, error: BaseException, *, remedy: str | 
         remedy = remedy or _CONNECTION_LOST
     return ServerError(
         f"{doing} failed on {place(options)}: {text}",
-        remedy=remedy or _remedy_of(sqlstate, text, user=options[opts.USER]),
+        remedy=remedy or _remedy_of(error, text, role=options[opts.USER] or "<role>"),
         sqlstate=sqlstate,
     )
 
@@ -221,18 +225,24 @@ def _password(options: Options) -> str | None:
     return variable_of(opts.PASSWORD_ENV.name, name, otherwise="use a password file that libpq finds")
 
 
-def _remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | None:
+def _remedy_of(error: BaseException, said: str, *, role: str) -> str | None:
     """What a user can do about an error of the server; None if nothing is known.
 
     Args:
         said: the message, in the language of the server.
-        user: the role of the query.
     """
+    sqlstate = getattr(error, "sqlstate", None)
     if sqlstate == _NO_PRIVILEGE:
-        remedy = _REPLICATION if "replication" in said.lower() else _SELECT
-        return remedy.format(role=user or "<role>")
+        if getattr(getattr(error, "diag", None), "source_function", None) == "check_enable_rls":
+            return bypass_row_security(role)
+        return (_REPLICATION if "replication" in said.lower() else _SELECT).format(role=role)
     if sqlstate == _NO_OBJECT and "publication" in said.lower():
         return _NO_PUBLICATION
     if sqlstate == _TOO_MUCH and "temp_file_limit" in said:
         return _TEMPORARY_FILES
     return _REMEDIES.get(sqlstate or "")
+
+
+def bypass_row_security(role: str) -> str:
+    """The statement that lets a role see rows that policies hide; the role as SQL has it."""
+    return f"ALTER ROLE {role} BYPASSRLS;"

@@ -458,6 +458,7 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("SELECT pg_snapshot_xmax", lambda _, server, *__: [(str(server.snapshot().xmax),)]),
     ("pg_logical_emit_message", _reach_id),
     ("SET LOCAL", lambda *_: []),
+    ("SET transaction_timeout", lambda *_: []),
     ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
     ("TIMELINE_HISTORY", _of(Session.history)),
     ("locktype = 'transactionid'", _oldest),

@@ -34,6 +34,17 @@ def test_a_connection_to_a_machine_that_no_longer_answers_ends_after_a_minute(
         assert [found.getsockopt(socket.IPPROTO_TCP, name) for name in names] == [30, 10, 3, 60_000]
 
 
+@pytest.mark.parametrize("replicates", [False, True])
+def test_a_limit_on_the_time_of_transactions_does_not_end_those_of_the_source(
+    postgres: PostgresServer, replicates: bool
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as admin:
+        admin.execute(f"ALTER DATABASE {name} SET transaction_timeout = '1h'")
+        options = Source.resolve(postgres.options(name, tables="orders")).options
+        with closing(connect(options, purpose="test", replicates=replicates)) as connection:
+            assert connection.execute("SHOW transaction_timeout").fetchone() == ("0",)
+
+
 def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
     lost = failed(OPTIONS, "reading log", psycopg.OperationalError("server closed the connection"))
     assert lost.what.startswith("reading log failed on database shop")
@@ -49,6 +60,8 @@ def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
          "raise temp_file_limit, or set a smaller snapshotChunkRows or maxBytesPerTrigger"),
         ("-c client_encoding=utf8", "SELECT convert_from('\\xe4', 'SQL_ASCII')",
          "the database has the encoding SQL_ASCII, .* convert this text to UTF-8"),
+        ("-c row_security=off", "SET ROLE pg_monitor; SELECT FROM hidden",
+         "ALTER ROLE etl BYPASSRLS;"),
         ("", "SELECT pg_replication_slot_advance('gone', '0/1')", ".* a slot was dropped, .* start "),
     ],
 )  # fmt: skip
@@ -58,9 +71,11 @@ def test_the_remedy_is_that_of_the_cause(
     with (
         postgres.database(encoding="SQL_ASCII") as name,
         postgres.connect(name, options=settings) as connection,
-        pytest.raises(psycopg.Error) as found,
     ):
-        connection.execute(statement)
+        connection.execute("CREATE TABLE hidden (); GRANT SELECT ON hidden TO pg_monitor")
+        connection.execute("ALTER TABLE hidden ENABLE ROW LEVEL SECURITY")
+        with pytest.raises(psycopg.Error) as found:
+            connection.execute(statement)
     assert re.match(remedy, failed(OPTIONS, "reading a chunk", found.value).remedy or "")
 
 
