@@ -13,6 +13,7 @@ from flip27_source.enumerators.postgres.open_transactions import WARN_AFTER_S, O
 from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.enumerators.postgres.publication import (
     Publication,
+    addition_sql,
     find_publication,
     publication_sql,
     scope_faults,
@@ -26,7 +27,6 @@ from flip27_source.enumerators.postgres.server import (
     major_version,
     slot_of,
 )
-from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
@@ -286,8 +286,7 @@ def publication_findings(
             failed(
                 check,
                 f"{name} lacks {', '.join(map(str, names))}, and role {role} may not add them",
-                f"have the owner run: ALTER PUBLICATION {quoted(name)} ADD TABLE "
-                f"{', '.join(table.sql for table in lacking)};",
+                f"have the owner run: {addition_sql(name, [table.catalog.table for table in lacking])};",
             )
         )
     for fault in scope_faults(publication, [table.catalog for table in tables]):

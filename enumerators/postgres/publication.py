@@ -205,7 +205,7 @@ def scope_faults(
     for part, cut in (("rows", publication.filtered), ("columns", publication.cut)):
         for table in names:
             if (table.schema, table.name) in cut:
-                sql = quoted(table.schema, table.name)
+                sql = _listed([table])
                 yield ScopeFault(
                     what=f"has only some {part} of {table}; the snapshot has all",
                     remedy=f"ALTER PUBLICATION {name} DROP TABLE {sql}; "
@@ -226,6 +226,11 @@ def publication_sql(name: str, tables: Sequence[TableName]) -> str:
     """The statement that creates the publication."""
     options = "publish_via_partition_root = true"
     return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {_listed(tables)} WITH ({options})"
+
+
+def addition_sql(name: str, tables: Sequence[TableName]) -> str:
+    """The statement that adds tables to the publication."""
+    return f"ALTER PUBLICATION {quoted(name)} ADD TABLE {_listed(tables)}"
 
 
 def publication_marks(
@@ -251,8 +256,8 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
     else:
         if not lacking:
             return []
-        sql = f"ALTER PUBLICATION {quoted(name)} ADD TABLE {_listed(lacking)}"
-        refused = f"the role may not add {_listed(lacking)} to the publication {name}"
+        sql = addition_sql(name, lacking)
+        refused = f"the role may not add {', '.join(map(str, lacking))} to the publication {name}"
     try:
         connection.execute(sql)
     except errors.InsufficientPrivilege as error:
@@ -265,7 +270,7 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
         errors.UndefinedTable,
     ) as error:
         raise DiscoveryError(
-            f"the publication {name} cannot have {_listed(lacking)}: {said(error)}",
+            f"the publication {name} cannot have {', '.join(map(str, lacking))}: {said(error)}",
             remedy="start the query again: a table was dropped or set UNLOGGED while tables were listed; set "
             "it LOGGED, or leave it out of the option tables",
         ) from None
@@ -363,4 +368,5 @@ def recreated(known: Sequence[TableName], listed: Sequence[TableName]) -> Iterat
 
 
 def _listed(tables: Sequence[TableName]) -> str:
-    return ", ".join(quoted(table.schema, table.name) for table in tables)
+    """The tables without those that inherit from them: a published table without a key accepts no update."""
+    return ", ".join(f"ONLY {quoted(table.schema, table.name)}" for table in tables)

@@ -253,7 +253,7 @@ def test_a_publication_that_lacks_tables_or_changes_is_reported_with_the_stateme
     lacks, leaves_out = of(check(owned, role, publication="part"), "publication")
     assert lacks.status is Status.FAILED
     assert lacks.found == f"part lacks public.orders, and role {role.name} may not add them"
-    assert lacks.remedy == 'have the owner run: ALTER PUBLICATION "part" ADD TABLE "public"."orders";'
+    assert lacks.remedy == 'have the owner run: ALTER PUBLICATION "part" ADD TABLE ONLY "public"."orders";'
     assert leaves_out.status is Status.WARNING
     assert leaves_out.found.startswith("part leaves out every update, truncate")
     for finding in (lacks, leaves_out):

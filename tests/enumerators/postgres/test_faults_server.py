@@ -275,14 +275,14 @@ def test_what_is_missing_is_named(shop: FaultyShop, options: dict[str, str], sai
             id="select",
         ),
         pytest.param(
-            "REPLICATION", [], DiscoveryError, r'CREATE PUBLICATION .* FOR TABLE "public"\."orders"',
+            "REPLICATION", [], DiscoveryError, r'CREATE PUBLICATION .* FOR TABLE ONLY "public"\."orders"',
             id="the creation of the publication",
         ),
         pytest.param(
             "REPLICATION", [OTHER, "CREATE PUBLICATION p FOR TABLE other"],
             DiscoveryError,
-            'the role may not add "public"."orders" to the publication p: must be owner'
-            '.*ALTER PUBLICATION "p" ADD TABLE "public"."orders";',
+            'the role may not add public\.orders to the publication p: must be owner'
+            '.*ALTER PUBLICATION "p" ADD TABLE ONLY "public"."orders";',
             id="a table of the publication",
         ),
         pytest.param(

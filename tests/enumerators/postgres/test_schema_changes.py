@@ -491,5 +491,6 @@ def test_values_are_not_read_from_rows_of_inheriting_tables(postgres: PostgresSe
     with query(postgres, SHOP[0], child, *SHOP[1:], columns=COLUMNS, unchangedValues="read") as orders:
         orders.execute("INSERT INTO child VALUES (2, 'child', 'of the child')")
         orders.read_all()
+        orders.execute("UPDATE child SET v = 'not published'")
         orders.write("UPDATE ONLY orders SET v = 'new' WHERE id = 2")
         assert last_change(orders) == ("2", "new", NOTE, "u", None)
