@@ -281,7 +281,7 @@ def test_what_is_missing_is_named(shop: FaultyShop, options: dict[str, str], sai
         pytest.param(
             "REPLICATION", [OTHER, "CREATE PUBLICATION p FOR TABLE other"],
             DiscoveryError,
-            'the role may not add public\.orders to the publication p: must be owner'
+            r'the role may not add public\.orders to the publication p: must be owner'
             '.*ALTER PUBLICATION "p" ADD TABLE ONLY "public"."orders";',
             id="a table of the publication",
         ),
