@@ -11,7 +11,7 @@ from flip27_source.enumerators.postgres.column_types import (
     PgType,
     pg_type_of,
 )
-from flip27_source.enumerators.postgres.connection import Connection, row_of
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched, quoted_with_parameters
 from flip27_source.errors import DiscoveryError
@@ -54,15 +54,17 @@ _NUMBERS = """
 SELECT array_agg(attnum) FROM pg_attribute
 WHERE attrelid = %s::bigint::oid AND attname = ANY(%s) AND NOT attisdropped
 """
-# The columns by which the log identifies the old rows of partitions, where these are not whole rows.
+# Why the log does not have a partition, and the columns by which it identifies old rows of the partition, if
+# these are not whole rows.
 _PARTITIONS = """
-SELECT c.relname, ARRAY(
-    SELECT a.attname::text FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) k(number)
-    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number)
+SELECT c.relname,
+       CASE WHEN c.relkind = 'f' THEN 'a foreign table' WHEN c.relpersistence <> 'p' THEN 'UNLOGGED' END,
+       (SELECT array_agg(a.attname::text) FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1]) k(number)
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number)
 FROM pg_partition_tree(%s::bigint::oid::regclass) l JOIN pg_class c ON c.oid = l.relid
-JOIN pg_index i ON i.indrelid = c.oid
-WHERE l.isleaf AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
-ORDER BY c.relname
+LEFT JOIN pg_index i ON i.indrelid = c.oid
+ AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+WHERE l.isleaf ORDER BY c.relname
 """
 # The log does not have generated columns, so the snapshot leaves them out too.
 _COLUMNS = f"""
@@ -120,7 +122,7 @@ class CatalogTable:
         replica_identity: d (default), n (nothing), f (full) or i (index).
         identity: the names of the columns that an old row has in the log; empty with ``n``, with ``d`` if
             there is no primary key, and with ``f``, where an old row has all columns.
-        refused: why changes of its rows cannot be followed by its key, and what to do; None if they can.
+        refused: why changes of its rows cannot be followed, and what to do; None if they can.
     """
 
     table: TableName
@@ -247,9 +249,12 @@ def _catalog_table(
     elif generated:
         what = f"has a key with the generated column {generated[0]}, which the log does not have"
         refused = (what, "set REPLICA IDENTITY USING INDEX of a unique index without generated columns")
-    elif is_partitioned and names:
-        for partition, listed in connection.execute(_PARTITIONS, [oid]):
-            if set(listed) != set(names):
+    elif is_partitioned:
+        for partition, why_not, listed in connection.execute(_PARTITIONS, [oid]):
+            if why_not is not None:
+                what = f"has the partition {partition}, which is {why_not}: the log does not have its changes"
+                refused = (what, f"set {partition} LOGGED or detach it, and {START_AGAIN}")
+            elif names and listed is not None and set(listed) != set(names):
                 what = (
                     f"has the partition {partition}, whose rows the log identifies by {', '.join(listed)} "
                     f"instead of {', '.join(names)}"

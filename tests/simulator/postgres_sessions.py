@@ -304,9 +304,14 @@ class Session:
     def partitions(self, _: str, parameters: Sequence[Any]) -> Rows:
         table = self.table(parameters[0])
         return [
-            (part.name, [part.columns[number].name for number in part.identified_by])
+            (
+                part.name,
+                "UNLOGGED" if part.is_unlogged else None,
+                [part.columns[number].name for number in part.identified_by]
+                if part.identity in "di"
+                else None,
+            )
             for part in table.partitions
-            if part.identity in "di"
         ]
 
     def columns(self, _: str, parameters: Sequence[Any]) -> Rows:

@@ -271,7 +271,7 @@ def test_partitions_may_have_another_replica_identity_than_their_table(postgres:
 
 
 PARTED = "CREATE TABLE orders (id int PRIMARY KEY, v text NOT NULL) PARTITION BY RANGE (id)"
-REFUSED_KEYS = {
+REFUSED = {
     "whole rows, and a primary key that is checked at the commit": (
         (
             "CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE, v text)",
@@ -286,6 +286,19 @@ REFUSED_KEYS = {
         ),
         "has the partition part, whose rows the log identifies by v instead of id",
     ),
+    "a partition that is not in the log": (
+        (PARTED, "CREATE UNLOGGED TABLE part PARTITION OF orders DEFAULT"),
+        "has the partition part, which is UNLOGGED",
+    ),
+    "a foreign partition": (
+        (
+            PARTED.replace(" PRIMARY KEY", ""), "CREATE EXTENSION file_fdw",
+            "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
+            "CREATE FOREIGN TABLE part PARTITION OF orders DEFAULT "
+            "SERVER files OPTIONS (filename '/dev/null')",
+        ),
+        "has the partition part, which is a foreign table",
+    ),
     "a generated column": (
         ("CREATE TABLE orders (v text, id int PRIMARY KEY GENERATED ALWAYS AS (length(v)) STORED)",),
         "has a key with the generated column id",
@@ -293,8 +306,8 @@ REFUSED_KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("statements", "said"), REFUSED_KEYS.values(), ids=REFUSED_KEYS)
-def test_a_key_by_which_changes_cannot_be_followed_is_refused_by_the_query_and_the_check(
+@pytest.mark.parametrize(("statements", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_table_whose_changes_cannot_be_followed_is_refused_by_the_query_and_the_check(
     postgres: PostgresServer, statements: tuple[str, ...], said: str
 ) -> None:
     with query(postgres, *statements) as orders:
