@@ -47,6 +47,7 @@ FROM pg_publication_tables t WHERE t.pubname = %s
 _NOT_PUBLISHED = "none"
 _TRUNCATED = "truncated"
 _IDENTITY = "identity"
+_ALTERED = "*"
 
 # ALTER PUBLICATION ... SET writes the publication's row again, and adding a table or a schema writes an entry
 # with another oid. SET SCHEMA writes the dependency of the table on its schema again.
@@ -54,6 +55,9 @@ _IDENTITY = "identity"
 # table, which TRUNCATE and VACUUM FULL do not. A table without one gets another file; after TRUNCATE, which
 # numbers an index right after the table, this is no loss. An ALTER TABLE that writes the rows again for other
 # columns is no loss either: the columns are in the name of the mark.
+# Another replica identity writes the rows of a partition and of an index again. Building an index without a
+# lock (CONCURRENTLY) writes only the index's row, and GRANT only the partition's. If two transactions have written the rows of an
+# index in pg_index and pg_class, the index has been altered since it was created.
 _MARKS = f"""
 WITH p AS (SELECT oid, xmin, puballtables FROM pg_publication WHERE pubname = %(name)s),
 t AS (SELECT oid, relnamespace, relkind FROM pg_class WHERE oid = ANY(%(tables)s::bigint[]::oid[])),
@@ -81,9 +85,13 @@ m(name, mark) AS (
     JOIN pg_class c USING (oid)
     WHERE NOT EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
     UNION ALL
-    SELECT concat_ws(' ', t.oid, '{_IDENTITY}', i.indexrelid), i.xmin::text
-    FROM p, t, pg_partition_tree(t.oid) l JOIN pg_index i ON i.indrelid = l.relid
-    WHERE t.relkind = 'p' AND l.isleaf AND i.indisunique AND NOT i.indisprimary)
+    SELECT concat_ws(' ', t.oid, '{_IDENTITY}', c.oid), concat_ws(' ', c.xmin, (
+        SELECT string_agg(concat(i.indexrelid, ':', i.xmin,
+            CASE WHEN i.xmin::text <> x.xmin::text THEN '{_ALTERED}' END), ' ' ORDER BY x.oid)
+        FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+        WHERE i.indrelid = c.oid AND i.indisunique AND NOT i.indisprimary))
+    FROM p, t, pg_partition_tree(t.oid) l JOIN pg_class c ON c.oid = l.relid
+    WHERE t.relkind = 'p' AND l.isleaf)
 SELECT p.oid::bigint, (SELECT jsonb_object_agg(name, mark) FROM m) FROM p
 """
 _SCHEMA_MARK = """(
@@ -101,8 +109,8 @@ class PublicationMarks:
     Attributes:
         entries: only in a state of an older release: the oids of tables, each with the oid of its entry.
         marks: of the publication itself, of the query's tables by their oids, of the storage of those without
-            an entry of their own, and of unique indexes of partitions. A mark that is not known yet cannot
-            have changed.
+            an entry of their own, and of partitions with their unique indexes. A mark that is not known yet
+            cannot have changed.
     """
 
     oid: int
@@ -328,6 +336,8 @@ def alterations(
                 "publication may have left out kinds of changes or named partitions instead of their tables"
             )
         elif storage.startswith(_IDENTITY):
+            if not _has_other_identity(last, mark):
+                continue
             loss = (
                 f"the replica identity of a partition of {table} was altered (USING INDEX, or CLUSTER by it) "
                 "for a while; the log may lack the former keys of rows that were changed"
@@ -352,6 +362,15 @@ def alterations(
             )
         reported.add(table)
         yield loss
+
+
+def _has_other_identity(before: str, now: str) -> bool:
+    """Whether an index may have identified the rows of a partition between two marks of it."""
+    (row_before, *indexes_before), (row_now, *indexes_now) = before.split(), now.split()
+    known = {index.rstrip(_ALTERED) for index in indexes_before}
+    are_gone = known - {index.rstrip(_ALTERED) for index in indexes_now}
+    are_new = {index.rstrip(_ALTERED) for index in indexes_now if index.endswith(_ALTERED)} - known
+    return row_before != row_now and bool(are_gone or are_new)
 
 
 def recreated(known: Sequence[TableName], listed: Sequence[TableName]) -> Iterator[str]:

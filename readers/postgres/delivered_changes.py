@@ -107,7 +107,11 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
     Args:
         key: the indexes of the key's columns; empty if the table has no key.
         xid_near: the 64-bit id of a recent transaction, which determines the epochs of the others.
+
+    Raises:
+        SplitReadError: the log has no former key of a row.
     """
+    _check_old_keys(changes, key)
     unchanged = list(changes.new.unchanged)
     after = list(changes.new.texts)
     for column, mask in enumerate(unchanged):
@@ -142,6 +146,18 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
     )
     moved = _moved(delivered, key)
     return delivered if moved is None else _split(delivered, moved)
+
+
+def _check_old_keys(changes: Changes, key: Sequence[int]) -> None:
+    """Refuse old keys without a value: a partition had another replica identity than its table."""
+    is_key = changes.old_kind == _KEY
+    for column in key if is_key.any() else ():
+        if (is_key & np.asarray(changes.old.texts[column].is_null())).any():
+            raise SplitReadError(
+                f"the log identifies a former row of table {changes.relation} without the column "
+                f"{changes.relation.columns[column].name} of its key: a partition had another identity",
+                remedy=START_AGAIN,
+            )
 
 
 def are_delivered(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank: RankKeys) -> Bools:

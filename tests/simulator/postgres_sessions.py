@@ -249,7 +249,7 @@ class Session:
                     name = f"{table.oid} storage {part.oid} {server.columns_digest(part)}"
                     marks[name] = f"file {part.node}{truncated}"
             for part in table.partitions:
-                marks[f"{table.oid} identity {part.oid}"] = str(part.marked_by)
+                marks[f"{table.oid} identity {part.oid}"] = f"{part.marked_by} {part.oid}:{part.marked_by}*"
         return [(found.oid, marks)]
 
     def alter(self, sql: str, _: Any) -> Rows:

@@ -11,7 +11,7 @@ import pytest
 from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations, ensure_publication
 from flip27_source.enumerators.postgres.server import precedes_publication, slot_of
 from flip27_source.enumerators.postgres.split import TableName
-from flip27_source.errors import AccessError, DataLossError, DiscoveryError
+from flip27_source.errors import AccessError, DataLossError, DiscoveryError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
@@ -218,6 +218,11 @@ class Loss:
     losses: int = 1
 
 
+PARTS = (
+    "CREATE TABLE parts (id int PRIMARY KEY, name text NOT NULL) PARTITION BY RANGE (id)",
+    "CREATE TABLE part PARTITION OF parts DEFAULT", "ALTER TABLE part ADD CONSTRAINT part_name UNIQUE (name)",
+    "INSERT INTO parts VALUES (1, 'x')",
+)  # fmt: skip
 REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change in ("DROP", "ADD"))
 LOSSES = {
     "another tool has advanced the slot": Loss(
@@ -352,25 +357,72 @@ def test_other_new_storage_of_a_published_table_is_no_loss(
     assert shop.ops(engine) == [("c", 1, None), ("t", None, None), ("c", 2, None)]
 
 
+IDENTIFIED = "ALTER TABLE part REPLICA IDENTITY USING INDEX"
+FORMER_KEYS = r"of public\.parts .* keys"
+
+
 @pytest.mark.parametrize(
     ("altered", "taken_back", "said"),
     [
-        ("SET UNLOGGED", "SET LOGGED", r"table public\.parts .* SET UNLOGGED"),
-        ("REPLICA IDENTITY USING INDEX part_name", "REPLICA IDENTITY DEFAULT", r"of public\.parts .* keys"),
+        (["ALTER TABLE part SET UNLOGGED"], ["SET LOGGED"], r"table public\.parts .* SET UNLOGGED"),
+        ([f"{IDENTIFIED} part_name"], ["REPLICA IDENTITY DEFAULT"], FORMER_KEYS),
+        (["CREATE UNIQUE INDEX other ON part (name)", f"{IDENTIFIED} other"], ["REPLICA IDENTITY DEFAULT"],
+         FORMER_KEYS),
+        ([f"{IDENTIFIED} part_name"], ["REPLICA IDENTITY DEFAULT", "DROP CONSTRAINT part_name"], FORMER_KEYS),
     ],
-)
+    ids=["unlogged", "an index", "a new index", "an index that is dropped"],
+)  # fmt: skip
 def test_a_partition_that_was_altered_for_a_while_is_data_loss(
-    shop: FaultyShop, altered: str, taken_back: str, said: str
+    shop: FaultyShop, altered: list[str], taken_back: list[str], said: str
 ) -> None:
-    shop.execute(
-        "CREATE TABLE parts (id int PRIMARY KEY, name text NOT NULL) PARTITION BY RANGE (id)",
-        "CREATE TABLE part PARTITION OF parts DEFAULT", "CREATE UNIQUE INDEX part_name ON part (name)",
-        "INSERT INTO parts VALUES (1, 'x')",
-    )  # fmt: skip
+    shop.execute(*PARTS)
     engine = caught_up(shop.engine(tables="public.parts"))
-    shop.execute(f"ALTER TABLE part {altered}", "UPDATE parts SET id = 2", f"ALTER TABLE part {taken_back}")
+    shop.execute(*altered, "UPDATE parts SET id = 2", *(f"ALTER TABLE part {text}" for text in taken_back))
     with pytest.raises(DataLossError, match=said):
         caught_up(engine)
+
+
+def test_a_key_that_the_log_does_not_have_stops_the_query(shop: FaultyShop) -> None:
+    shop.execute(*PARTS)
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute(
+        "CREATE UNIQUE INDEX other ON part (name)", f"{IDENTIFIED} other", "DELETE FROM parts",
+        "ALTER TABLE part REPLICA IDENTITY DEFAULT", "DROP INDEX other",
+    )  # fmt: skip
+    with pytest.raises(SplitReadError, match=r"a former row of table public\.parts .* column id"):
+        caught_up(engine)
+
+
+def test_an_index_of_a_partition_that_is_built_while_rows_change_is_no_loss(shop: FaultyShop) -> None:
+    shop.execute(*PARTS)
+    engine = caught_up(shop.engine(tables="public.parts"))
+    shop.execute(
+        "CREATE UNIQUE INDEX CONCURRENTLY other ON part (name)", "REINDEX INDEX CONCURRENTLY part_name",
+        "UPDATE parts SET id = 2", "CREATE UNIQUE INDEX third ON part (name)",
+    )  # fmt: skip
+    caught_up(engine)
+    shop.execute("REINDEX TABLE part", "GRANT UPDATE ON part TO PUBLIC")
+    caught_up(engine)
+    assert [change[0] for change in shop.ops(engine)] == ["r", "d", "c"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_loss"),
+    [
+        ("750 16410:750", "750 16410:760", False),  # the next step of CREATE INDEX CONCURRENTLY
+        ("750 16410:750", "760 16410:750*", False),  # GRANT, REINDEX
+        ("750", "760 16410:760", False),  # GRANT, CREATE INDEX
+        ("750 16410:750", "760 16410:760*", True),
+        ("750", "760 16410:760*", True),
+        ("750 16410:750", "760", True),
+    ],
+)
+def test_the_identity_of_a_partition_has_changed_if_its_row_and_that_of_an_index_have(
+    before: str, now: str, *, is_loss: bool
+) -> None:
+    orders = TableName(oid=16400, schema="public", name="orders")
+    first, second = (PublicationMarks(oid=1, marks={"16400 identity 16405": mark}) for mark in (before, now))
+    assert any(alterations(first, second, [orders], publication="p")) == is_loss
 
 
 @pytest.mark.parametrize("kind", ["ALL TABLES", "TABLES IN SCHEMA public"])

@@ -294,8 +294,7 @@ REFUSED = {
         (
             PARTED.replace(" PRIMARY KEY", ""), "CREATE EXTENSION file_fdw",
             "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
-            "CREATE FOREIGN TABLE part PARTITION OF orders DEFAULT "
-            "SERVER files OPTIONS (filename '/dev/null')",
+            "CREATE FOREIGN TABLE part PARTITION OF orders DEFAULT SERVER files OPTIONS (filename '/nil')",
         ),
         "has the partition part, which is a foreign table",
     ),
