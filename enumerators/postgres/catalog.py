@@ -58,6 +58,22 @@ JOIN pg_type t ON t.oid = a.atttypid
 ORDER BY k.place
 """
 _TYPE_NAMES = "SELECT oid::bigint, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s::bigint[]::oid[])"
+# Schemas of operators that the search_path lacks become its last, so that every other name means what it meant.
+_FIND_OPERATORS = """
+WITH RECURSIVE step (oid) AS (
+    SELECT unnest(%s::bigint[]::oid[])
+    UNION SELECT unnest(ARRAY[t.typbasetype, t.typelem]) FROM step JOIN pg_type t USING (oid))
+SELECT set_config('search_path', concat_ws(', ', nullif(current_setting('search_path'), ''),
+                                           string_agg(DISTINCT quote_ident(n.nspname), ', ')), false)
+FROM step
+JOIN pg_opclass c ON c.opcintype = step.oid AND c.opcdefault
+JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+JOIN pg_amop p ON p.amopfamily = c.opcfamily AND c.opcintype = ALL (ARRAY[p.amoplefttype, p.amoprighttype])
+JOIN pg_operator o ON o.oid = p.amopopr
+JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE n.nspname <> ALL (current_schemas(true)) AND has_schema_privilege(n.oid, 'USAGE')
+HAVING count(*) > 0
+"""
 _NUMBERS = """
 SELECT array_agg(attnum) FROM pg_attribute
 WHERE attrelid = %s::bigint::oid AND attname = ANY(%s) AND NOT attisdropped
@@ -198,10 +214,18 @@ def present_columns(connection: Connection, oid: int, names: Sequence[str]) -> d
     return {column.name: column for column, _ in _key_columns(connection, oid, numbers or ())}
 
 
+def find_operators(connection: Connection, type_oids: Sequence[int]) -> None:
+    """Let this session find the operators of these types, also those of an extension."""
+    connection.execute(_FIND_OPERATORS, [list(type_oids)])
+
+
 def present_key(connection: Connection, key: Sequence[KeyColumn]) -> tuple[KeyColumn, ...]:
-    """The key with the present names of its types, in the search_path of this session."""
+    """The key with the present names of its types, which this session can compare from now on."""
     oids = [column.type_oid for column in key if column.type_oid is not None]
-    names: dict[int | None, str] = dict(connection.execute(_TYPE_NAMES, [oids]).fetchall()) if oids else {}
+    if not oids:
+        return tuple(key)
+    find_operators(connection, oids)
+    names: dict[int | None, str] = dict(connection.execute(_TYPE_NAMES, [oids]).fetchall())
     return tuple(replace(column, type=names.get(column.type_oid, column.type)) for column in key)
 
 

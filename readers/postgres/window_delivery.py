@@ -24,6 +24,7 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import (
     CurrentColumn,
     current_columns,
+    find_operators,
     find_table,
     own_rows,
     present_key,
@@ -282,6 +283,7 @@ class _Readable:
         table = table_of(connection, relation.oid)
         if table is None or not columns or not current.keys() >= set(key):
             return None
+        find_operators(connection, [current[column].type_oid for column in key])
         places = np.flatnonzero(rows)
         return cls(
             table=own_rows(connection, table),
