@@ -58,7 +58,7 @@ JOIN pg_type t ON t.oid = a.atttypid
 ORDER BY k.place
 """
 _TYPE_NAMES = "SELECT oid::bigint, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s::bigint[]::oid[])"
-# Schemas of operators that the search_path lacks become its last, so that every other name means what it meant.
+# Schemas that the search_path lacks become its last ones: every other name means what it meant.
 _FIND_OPERATORS = """
 WITH RECURSIVE step (oid) AS (
     SELECT unnest(%s::bigint[]::oid[])
