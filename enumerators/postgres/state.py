@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, TableProgress, chunk_split
-from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
+from flip27_source.enumerators.postgres.chunk_transactions import SEES_NOTHING
 from flip27_source.enumerators.postgres.publication import PublicationMarks
 from flip27_source.enumerators.postgres.split import PostgresSplit
 
-_SEES_NOTHING = str(TransactionSnapshot(xmin=1, xmax=1))
 _NO_HORIZON = Horizon(lsn=0, xid=0)
 
 
@@ -94,7 +93,7 @@ def _without(progress: TableProgress, split_ids: Collection[str]) -> TableProgre
     return replace(
         progress,
         snapshots=tuple(
-            snapshot or (_SEES_NOTHING if number in skipped else None)
+            snapshot or (SEES_NOTHING if number in skipped else None)
             for number, snapshot in enumerate(progress.snapshots)
         ),
         again=tuple(number for number in progress.again if number not in skipped),
