@@ -20,7 +20,7 @@ change is delivered, as if chunks that see nothing had been read before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.chunk_transactions import SEES_NOTHING, RowRule, ended_below
@@ -122,6 +122,25 @@ class TableProgress:
     def is_missing(self, number: int) -> bool:
         """Whether a chunk must still be read, for the first time or again."""
         return self.snapshots[number] is None or number in self.again
+
+    @property
+    def missing(self) -> list[int]:
+        """The chunks that must still be read and whose bounds are known, assigned or not."""
+        cut = len(self.snapshots) if self.is_cut else len(self.bounds)
+        return [number for number in range(cut) if self.is_missing(number)]
+
+    def without(self, split_ids: Collection[str]) -> TableProgress:
+        """The progress in which these chunks count as read and empty."""
+        skipped = {number for number in self.missing if self.split_id(number) in split_ids}
+        return replace(
+            self,
+            snapshots=tuple(
+                snapshot or (SEES_NOTHING if number in skipped else None)
+                for number, snapshot in enumerate(self.snapshots)
+            ),
+            again=tuple(number for number in self.again if number not in skipped),
+            assigned={name: lsn for name, lsn in self.assigned.items() if name not in split_ids},
+        )
 
     def split_id(self, number: int) -> str:
         """The id of a chunk, which differs from those of other tables and of earlier reads of the chunk."""
@@ -327,6 +346,10 @@ class Assigner:
                 )
                 return True
         return False
+
+    def chunks_given_up(self, split_ids: Collection[str]) -> None:
+        """Do not wait for these chunks: every change of their rows is delivered from now on."""
+        self._tables = {oid: progress.without(split_ids) for oid, progress in self._tables.items()}
 
     # Decisions.
 
