@@ -197,6 +197,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         rewind; the actions requested then are dropped.
         """
 
+    def notify_splits_given_up(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
+        """These splits of the batch were quarantined or ignored as a whole; otherwise as
+        :meth:`notify_splits_finished`. A split that is retried later is not assigned again.
+        """
+
     def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:
         """A subtask's first attempt failed and a later one succeeded (OperatorCoordinator.subtaskReset).
 

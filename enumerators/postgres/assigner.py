@@ -13,14 +13,17 @@ Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 A TRUNCATE that some chunks of a table see and others do not is delivered. It also removes the rows of the
 chunks that saw it, so the chunks that were read before are read again; rule 3 still uses their first
 snapshots, so that changes in the meantime are delivered too.
+
+A table that was left out for a while is read anew. The sink may have rows of it, so from then on every
+change is delivered, as if chunks that see nothing had been read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from flip27_source.enumerators.postgres.chunk_transactions import RowRule, ended_below
+from flip27_source.enumerators.postgres.chunk_transactions import SEES_NOTHING, RowRule, ended_below
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -111,9 +114,33 @@ class TableProgress:
     def is_read(self) -> bool:
         return self.is_cut and not any(map(self.is_missing, range(len(self.snapshots))))
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether any chunk was read or assigned, so that a sink may have its rows."""
+        return bool(self.assigned or self.again or any(self.snapshots))
+
     def is_missing(self, number: int) -> bool:
         """Whether a chunk must still be read, for the first time or again."""
         return self.snapshots[number] is None or number in self.again
+
+    @property
+    def missing(self) -> list[int]:
+        """The chunks that must still be read and whose bounds are known, assigned or not."""
+        cut = len(self.snapshots) if self.is_cut else len(self.bounds)
+        return [number for number in range(cut) if self.is_missing(number)]
+
+    def without(self, split_ids: Collection[str]) -> TableProgress:
+        """The progress in which these chunks count as read and empty."""
+        skipped = {number for number in self.missing if self.split_id(number) in split_ids}
+        return replace(
+            self,
+            snapshots=tuple(
+                snapshot or (SEES_NOTHING if number in skipped else None)
+                for number, snapshot in enumerate(self.snapshots)
+            ),
+            again=tuple(number for number in self.again if number not in skipped),
+            assigned={name: lsn for name, lsn in self.assigned.items() if name not in split_ids},
+        )
 
     def split_id(self, number: int) -> str:
         """The id of a chunk, which differs from those of other tables and of earlier reads of the chunk."""
@@ -141,6 +168,8 @@ class AssignerState:
         tables: the tables whose snapshot is still needed.
         settled, pending: the newest settled horizon, and the one that is to settle next.
         keys: those that tables had while the log did not have them.
+        left: by the oid of a table that was left out after chunks of it were assigned, the newest generation
+            of its chunks.
     """
 
     known: tuple[TableName, ...] = ()
@@ -148,6 +177,7 @@ class AssignerState:
     settled: Horizon | None = None
     pending: Horizon | None = None
     keys: tuple[TableKeys, ...] = ()
+    left: dict[str, int] = field(default_factory=dict)
 
 
 class Assigner:
@@ -178,6 +208,7 @@ class Assigner:
         self._tables = {progress.table.oid: progress for progress in state.tables}
         self._settled, self.pending = state.settled, state.pending
         self._keys = {table.oid: table.keys for table in state.keys}
+        self._left = dict(state.left)
         self._most_chunks = most_chunks
         self._most_lag_bytes = most_lag_bytes
         self._reads_tables = reads_tables
@@ -216,7 +247,13 @@ class Assigner:
         """Add a table whose rows are read, and return whether it is new; without a key it is one chunk."""
         is_new = table.oid not in {known.oid for known in self.known}
         if is_new:
-            self._tables[table.oid] = TableProgress(table=table, key=tuple(key), is_cut=not key)
+            progress = TableProgress(table=table, key=tuple(key), is_cut=not key)
+            if (generation := self._left.get(str(table.oid))) is not None:
+                generation = self._left[str(table.oid)] = generation + 1
+                # Without a key, a change from before the chunk is read would be a second row.
+                snapshots = (SEES_NOTHING if key else None,)
+                progress = replace(progress, generation=generation, snapshots=snapshots, again=(0,))
+            self._tables[table.oid] = progress
         return is_new
 
     def add_known(self, table: TableName) -> None:
@@ -230,6 +267,12 @@ class Assigner:
 
     def keep(self, is_wanted: Callable[[TableName], bool]) -> None:
         """Forget the tables that are not wanted: if they are wanted again, their rows are read again."""
+        for table in self._known:
+            if not is_wanted(table):
+                self._left.setdefault(str(table.oid), 0)
+        for oid, progress in self._tables.items():
+            if not is_wanted(progress.table) and progress.is_begun:
+                self._left[str(oid)] = progress.generation
         self._known = {table: None for table in self._known if is_wanted(table)}
         self._tables = {oid: progress for oid, progress in self._tables.items() if is_wanted(progress.table)}
         self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
@@ -267,11 +310,17 @@ class Assigner:
         progress = self._tables.get(cut.oid)
         if progress is None or progress.is_cut or cut.lower != progress.last_bound:
             return
+        last = len(progress.bounds)
         self._tables[cut.oid] = replace(
             progress,
             bounds=(*progress.bounds, *(bound for bound, _ in cut.bounds)),
             rows=(*progress.rows[:-1], *(count for _, count in cut.bounds), None),
-            snapshots=(*progress.snapshots, *([None] * len(cut.bounds))),
+            # The last chunk is unread, so those into which it is cut are as it was.
+            snapshots=(*progress.snapshots, *(progress.snapshots[-1:] * len(cut.bounds))),
+            again=(
+                *progress.again,
+                *(range(last + 1, last + 1 + len(cut.bounds)) if last in progress.again else ()),
+            ),
             is_cut=cut.is_end,
         )
 
@@ -297,6 +346,10 @@ class Assigner:
                 )
                 return True
         return False
+
+    def chunks_given_up(self, split_ids: Collection[str]) -> None:
+        """Do not wait for these chunks: every change of their rows is delivered from now on."""
+        self._tables = {oid: progress.without(split_ids) for oid, progress in self._tables.items()}
 
     # Decisions.
 
@@ -373,6 +426,7 @@ class Assigner:
             settled=self._settled,
             pending=self.pending,
             keys=self._table_keys,
+            left=dict(self._left),
         )
 
     @property

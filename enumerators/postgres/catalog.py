@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.postgres.column_types import (
     COLUMN_TYPE_FIELDS,
@@ -13,7 +13,12 @@ from flip27_source.enumerators.postgres.column_types import (
 )
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
-from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched, quoted_with_parameters
+from flip27_source.enumerators.postgres.table_patterns import (
+    TablePattern,
+    matched,
+    quoted_with_parameters,
+    with_parameters,
+)
 from flip27_source.errors import DiscoveryError
 
 # Without partitions: with publish_via_partition_root, they belong to their partitioned table.
@@ -45,10 +50,29 @@ SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, -1),
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
              WHERE l.oid = a.attcollation) END,
-       ({_LABELS.format(type="a.atttypid")})
+       ({_LABELS.format(type="a.atttypid")}),
+       CASE WHEN t.typnamespace <> 'pg_catalog'::regnamespace THEN t.oid::bigint END
 FROM unnest(%s::int2[]) WITH ORDINALITY k(number, place)
 JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
+JOIN pg_type t ON t.oid = a.atttypid
 ORDER BY k.place
+"""
+_TYPE_NAMES = "SELECT oid::bigint, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s::bigint[]::oid[])"
+# Schemas that the search_path lacks become its last ones: every other name means what it meant.
+_FIND_OPERATORS = """
+WITH RECURSIVE step (oid) AS (
+    SELECT unnest(%s::bigint[]::oid[])
+    UNION SELECT unnest(ARRAY[t.typbasetype, t.typelem]) FROM step JOIN pg_type t USING (oid))
+SELECT set_config('search_path', concat_ws(', ', nullif(current_setting('search_path'), ''),
+                                           string_agg(DISTINCT quote_ident(n.nspname), ', ')), false)
+FROM step
+JOIN pg_opclass c ON c.opcintype = step.oid AND c.opcdefault
+JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = 'btree'
+JOIN pg_amop p ON p.amopfamily = c.opcfamily AND c.opcintype = ALL (ARRAY[p.amoplefttype, p.amoprighttype])
+JOIN pg_operator o ON o.oid = p.amopopr
+JOIN pg_namespace n ON n.oid = o.oprnamespace
+WHERE n.nspname <> ALL (current_schemas(true)) AND has_schema_privilege(n.oid, 'USAGE')
+HAVING count(*) > 0
 """
 _NUMBERS = """
 SELECT array_agg(attnum) FROM pg_attribute
@@ -105,11 +129,11 @@ class CurrentColumn:
     is_enum: bool
 
     def cast(self, text: str) -> str:
-        """SQL for a text as a value of the column; null for a text that its enum no longer has."""
+        """SQL with parameters for a text as a value of the column; null if its enum no longer has it."""
         if self.is_enum:
             values = f"SELECT enumlabel::text FROM pg_enum WHERE enumtypid = {self.type_oid}::oid"
             text = f"({values} AND enumlabel = {text})"
-        return f"CAST({text} AS {self.type})"
+        return f"CAST({text} AS {with_parameters(self.type)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +214,21 @@ def present_columns(connection: Connection, oid: int, names: Sequence[str]) -> d
     """Those of these columns that the table has now, by name, to compare them with a key of before."""
     ((numbers,),) = connection.execute(_NUMBERS, [oid, list(names)]).fetchall()
     return {column.name: column for column, _ in _key_columns(connection, oid, numbers or ())}
+
+
+def find_operators(connection: Connection, type_oids: Sequence[int]) -> None:
+    """Let this session find the operators of these types, also those of an extension."""
+    connection.execute(_FIND_OPERATORS, [list(type_oids)])
+
+
+def present_key(connection: Connection, key: Sequence[KeyColumn]) -> tuple[KeyColumn, ...]:
+    """The key with the present names of its types, which this session can compare from now on."""
+    oids = [column.type_oid for column in key if column.type_oid is not None]
+    if not oids:
+        return tuple(key)
+    find_operators(connection, oids)
+    names: dict[int | None, str] = dict(connection.execute(_TYPE_NAMES, [oids]).fetchall())
+    return tuple(replace(column, type=names.get(column.type_oid, column.type)) for column in key)
 
 
 def renamed_label(connection: Connection, key: Sequence[KeyColumn]) -> str | None:
@@ -273,4 +312,7 @@ def _catalog_table(
 def _key_columns(connection: Connection, oid: int, numbers: Sequence[int]) -> list[tuple[KeyColumn, bool]]:
     """Columns by their numbers, each with whether it is generated."""
     rows = connection.execute(_KEY_COLUMNS, [list(numbers), oid]).fetchall() if numbers else []
-    return [(KeyColumn(name=row[0], type=row[2], collation=row[3], labels=row[4]), row[1]) for row in rows]
+    return [
+        (KeyColumn(name=name, type=kind, collation=collation, labels=labels, type_oid=type_oid), is_generated)
+        for name, is_generated, kind, collation, labels, type_oid in rows
+    ]

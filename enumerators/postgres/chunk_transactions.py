@@ -61,6 +61,10 @@ def widened(xids: npt.NDArray[np.int64], near: int) -> npt.NDArray[np.int64]:
     return near + np.where(distance >= _HALF_EPOCH, distance - _EPOCH, distance)
 
 
+SEES_NOTHING = str(TransactionSnapshot(xmin=1, xmax=1))
+"""The snapshot of a chunk of which every change is delivered."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRule:
     """What happens to events of the rows of one chunk, or of several neighbouring chunks.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flip27_source.enumerators.postgres.assigner import Cut, Key
-from flip27_source.enumerators.postgres.catalog import own_rows, renamed_label, table_of
+from flip27_source.enumerators.postgres.catalog import own_rows, present_key, renamed_label, table_of
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
-from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
+from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters, with_parameters
 from flip27_source.errors import DiscoveryError
 
 CTID = KeyColumn(name="ctid", type="tid")
@@ -44,19 +44,19 @@ def key_range(
     They compare keys as the key's index does, whatever its types and collations are.
     """
     names = f"({', '.join(quoted_with_parameters(column.name) for column in key)})"
-    values = f"({', '.join(f'%s::text::{column.type}' for column in key)})"
+    values = f"({', '.join(f'CAST(%s AS text)::{with_parameters(column.type)}' for column in key)})"
     conditions: list[str] = []
     parameters: list[str] = []
     for sign, bound in ((">=", lower), ("<", upper)):
         if bound is not None:
-            conditions.append(f"{names} {sign} {values}".replace("%s::text", "CAST(%s AS text)"))
+            conditions.append(f"{names} {sign} {values}")
             parameters += bound
     return conditions, parameters
 
 
 def where(conditions: Sequence[str], filter_sql: str | None) -> str:
     """The WHERE clause for these conditions and the user's condition; empty if there are none."""
-    every = [*conditions, *([] if filter_sql is None else [f"({filter_sql.replace('%', '%%')}\n)"])]
+    every = [*conditions, *([] if filter_sql is None else [f"({with_parameters(filter_sql)}\n)"])]
     return f" WHERE {' AND '.join(every)}" if every else ""
 
 
@@ -111,7 +111,8 @@ def cuts(
     Raises:
         DiscoveryError: the bounds of a table are values of an enum that was altered.
     """
-    for table, key, lower in tables:
+    for table, stored, lower in tables:
+        key = present_key(connection, stored)
         renamed = renamed_label(connection, key)
         if renamed is not None:
             raise DiscoveryError(f"table {table}: {renamed}", remedy=START_AGAIN)

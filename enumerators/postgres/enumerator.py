@@ -226,6 +226,11 @@ class PostgresEnumerator(
             oldest_event_time=lag.since,
         )
 
+    def notify_splits_given_up(self, checkpoint_id: int, splits: Sequence[PostgresSplit]) -> None:
+        """Follow the rows of these chunks in the log: waiting for them, it would never be read."""
+        assert self._assigner is not None
+        self._assigner.chunks_given_up([split.split_id for split in splits])
+
     def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead) -> None:
         """Record that a chunk or a window was read; its batch is complete."""
         assert self._assigner is not None

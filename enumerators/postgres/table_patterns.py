@@ -62,7 +62,12 @@ def quoted(*names: str) -> str:
 
 def quoted_with_parameters(*names: str) -> str:
     """A name for SQL with parameters, in which psycopg takes % for the start of a placeholder."""
-    return quoted(*names).replace("%", "%%")
+    return with_parameters(quoted(*names))
+
+
+def with_parameters(sql: str) -> str:
+    """SQL without parameters, as a part of SQL with parameters."""
+    return sql.replace("%", "%%")
 
 
 def _expression(part: str) -> str:

@@ -29,12 +29,14 @@ class Folded(Generic[SplitT]):
 
     Attributes:
         finished: splits that were read to their end.
+        given_up: splits that were quarantined or ignored as a whole.
         returned: splits that go back to the enumerator, each with its subtask.
         caught_up: ids of live splits whose reader found no more data.
         unread: splits and events that are sent again, because their subtask has not reported.
     """
 
     finished: list[SplitT] = field(default_factory=list)
+    given_up: list[SplitT] = field(default_factory=list)
     returned: list[tuple[SplitT, int]] = field(default_factory=list)
     caught_up: list[str] = field(default_factory=list)
     unread: list[SplitT] = field(default_factory=list)
@@ -134,9 +136,14 @@ class ReportResults(Generic[SplitT]):
                 self._ledger.taken_back(split.split_id)
                 self._folded.returned.append((split, subtask_id))
             case SplitStatus.FAILED | SplitStatus.IGNORED:
-                failed = result.status is SplitStatus.FAILED
-                place = self._ledger.quarantine if failed else self._ledger.ignore
-                place(self._item(result.position or split, result), is_range=rules.is_range(split))
+                self._give_up(split, result)
+
+    def _give_up(self, split: SplitT, result: SplitResult[SplitT]) -> None:
+        place = self._ledger.quarantine if result.status is SplitStatus.FAILED else self._ledger.ignore
+        is_range = self._rules.is_range(split)
+        place(self._item(result.position or split, result), is_range=is_range)
+        if not is_range:
+            self._folded.given_up.append(split)
 
 
 def notify_enumerator(
@@ -149,8 +156,8 @@ def notify_enumerator(
 ) -> None:
     """Notify the enumerator of a complete checkpoint: this is where a reader's event reaches it (R4).
 
-    Returned splits first, then that splits are finished and that the checkpoint is complete, then the events
-    that the readers sent, in the order of their subtasks.
+    Returned splits first, then that splits are finished or given up and that the checkpoint is complete, then
+    the events that the readers sent, in the order of their subtasks.
 
     Args:
         settings: with the number of registered subtasks. A batch may have had more; their ids are given
@@ -168,6 +175,8 @@ def notify_enumerator(
                 enumerator.subtask_reset(report.subtask_id % parallelism, checkpoint_id - 1)
     if enumerator.wants_finished_splits(settings.options):
         enumerator.notify_splits_finished(checkpoint_id, folded.finished)
+    if folded.given_up:
+        enumerator.notify_splits_given_up(checkpoint_id, folded.given_up)
     if not quietly:
         enumerator.notify_checkpoint_complete(checkpoint_id)
     for report in pending.reports_in_order:

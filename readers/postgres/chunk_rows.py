@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -19,6 +19,7 @@ from flip27_source.enumerators.postgres.catalog import (
     columns_of,
     own_rows,
     present_columns,
+    present_key,
     renamed_label,
     table_of,
 )
@@ -90,9 +91,10 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
                     "the query again",
                 )
             time.sleep(_POLL_S)
-    _check_key(connection, table, chunk.key)
+    key = present_key(connection, chunk.key)
+    _check_key(connection, table, key)
     columns = tuple(columns_of(connection, table.oid))
-    return OpenChunk(chunk=chunk, snapshot=snapshot, table=table, columns=columns)
+    return OpenChunk(chunk=replace(chunk, key=key), snapshot=snapshot, table=table, columns=columns)
 
 
 def _check_key(connection: Connection, table: TableName, key: Sequence[KeyColumn]) -> None:

@@ -24,14 +24,16 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import (
     CurrentColumn,
     current_columns,
+    find_operators,
     find_table,
     own_rows,
+    present_key,
     renamed_label,
     table_of,
 )
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection
 from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, TableRules
-from flip27_source.enumerators.postgres.table_patterns import matched, quoted_with_parameters
+from flip27_source.enumerators.postgres.table_patterns import matched, quoted_with_parameters, with_parameters
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.postgres.delivered_changes import (
@@ -146,18 +148,19 @@ def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> Int64s | None:
 
 def ranges_on_server(connection: Connection, rules: TableRules, keys: Sequence[pa.Array]) -> Int64s:
     """The number of each key's range; the server compares the keys by the columns' types and collations."""
-    renamed = renamed_label(connection, rules.key)
+    key = present_key(connection, rules.key)
+    renamed = renamed_label(connection, key)
     if renamed is not None:
         raise SplitReadError(f"table {rules.table}: {renamed}", remedy=START_AGAIN)
-    columns = range(len(rules.key))
+    columns = range(len(key))
     row = ", ".join(f"k.c{i}" for i in columns)
     bound = ", ".join(f"b.c{i}" for i in columns)
     names = ", ".join(f"c{i}" for i in columns)
     sql = (
         f"SELECT (SELECT count(*) FROM {_texts(columns)} AS t({names}), LATERAL (SELECT "
-        f"{_typed(rules.key)}) AS b"
+        f"{_typed(key)}) AS b"
         f"({names}) WHERE ({bound}) <= ({row})) FROM {_texts(columns)} WITH ORDINALITY AS t({names}, place), "
-        f"LATERAL (SELECT {_typed(rules.key)}) AS k({names}) ORDER BY place"
+        f"LATERAL (SELECT {_typed(key)}) AS k({names}) ORDER BY place"
     )
     bounds = [[bound[i] for bound in rules.bounds] for i in columns]
     texts = [pc.cast(column, pa.string()).to_pylist() for column in keys]
@@ -170,10 +173,11 @@ def _texts(columns: Sequence[int]) -> str:
 
 
 def _typed(key: Sequence[KeyColumn]) -> str:
-    return ", ".join(
+    typed = ", ".join(
         f"CAST(t.c{i} AS {column.type})" + (f" COLLATE {column.collation}" if column.collation else "")
         for i, column in enumerate(key)
     )
+    return with_parameters(typed)
 
 
 def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
@@ -279,6 +283,7 @@ class _Readable:
         table = table_of(connection, relation.oid)
         if table is None or not columns or not current.keys() >= set(key):
             return None
+        find_operators(connection, [current[column].type_oid for column in key])
         places = np.flatnonzero(rows)
         return cls(
             table=own_rows(connection, table),

@@ -292,7 +292,7 @@ class Session:
             has_length = column.type_oid == VARCHAR and _NO_LENGTH not in sql
             length = f"({column.modifier - 4})" if has_length else ""
             collation = None if column.type_oid in (INT4, INT8) else 'pg_catalog."default"'
-            rows.append((column.name, False, _SQL_NAMES[column.type_oid] + length, collation, None))
+            rows.append((column.name, False, _SQL_NAMES[column.type_oid] + length, collation, None, None))
         return rows
 
     def numbers(self, _: str, parameters: Sequence[Any]) -> Rows:

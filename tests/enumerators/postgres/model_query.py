@@ -82,6 +82,8 @@ class ModelQuery:
         stale_cuts: how many results were applied whose bounds do not follow the present last bound.
         is_bounded: whether the present run ends.
         polled_again: how often runs that end have polled the server once more.
+        left_out, ever_left: the tables that the option does not name now, or has not named for a while.
+        missed: the rows that were deleted while their table was left out; without a key, all of a table.
     """
 
     server: ModelServer
@@ -105,6 +107,9 @@ class ModelQuery:
     is_bounded: bool = False
     polled_again: int = 0
     checks_horizon: bool = True
+    left_out: set[int] = field(default_factory=set)
+    ever_left: set[int] = field(default_factory=set)
+    missed: set[tuple[int, int | None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.start = self.log_first = self.server.end
@@ -133,6 +138,7 @@ class ModelQuery:
         """Apply the results of all polls, in their order."""
         results, self.polled = self.polled, []
         for result in results:
+            self.left_out -= set(result.new)
             added = [self.assigner.add_table(table_name(number), KEY) for number in result.new]
             if any(added):
                 self.assigner.renew_horizon()
@@ -247,6 +253,14 @@ class ModelQuery:
             self.polled.append(Polled(seen=self.server.observe(makes_horizon=False), new=(), cuts=()))
         return self.polled[-1].seen.end
 
+    def leave_out(self, table: int) -> None:
+        """Start again with an option that does not name the table, until a poll lists it again."""
+        if self.stored is not None and table in self.server.published:
+            self.left_out.add(table)
+            self.ever_left.add(table)
+            self.is_exact = False
+            self.crash()
+
     def crash(self) -> None:
         """Forget everything except the last checkpoint and, possibly, the reports of its tasks."""
         if self.stored is None:
@@ -274,6 +288,7 @@ class ModelQuery:
             }
         else:
             self.done = {}
+        self.assigner.keep(lambda table: table.oid not in self.left_out)
 
     @property
     def is_caught_up(self) -> bool:
@@ -286,6 +301,7 @@ class ModelQuery:
         for _ in range(self.rng.randint(0, 3)):
             split = self.assigner.next_chunk()
             if split is not None:
+                assert split.split_id not in {other.split_id for other in (*self.live, *self.batch)}
                 self.live.append(split)
 
     def _window(self) -> list[PostgresSplit]:
@@ -365,6 +381,11 @@ class ModelQuery:
                 mask = real.are_delivered(found, rules[table], [0], ranges_of).tolist()
                 if real.is_truncated_between(found, rules[table]):
                     truncated.append(table)
+            elif not is_known and table in self.ever_left:
+                writes_of_table = (write for *_, write in own)
+                self.missed |= {
+                    (table, None if w.op == "t" else w.key) for w in writes_of_table if w.op in "dt"
+                }
             rows += [
                 (lsn, seq, write.op, table, write.key, write.value)
                 for (lsn, seq, _, write), is_kept in zip(own, mask, strict=True)

@@ -197,6 +197,31 @@ def test_bounds_of_a_table_that_is_no_longer_read_are_not_added() -> None:
     assert not assigner.tables
 
 
+def test_a_table_that_was_left_out_has_chunks_with_new_ids_and_all_of_its_changes() -> None:
+    assigner = having_read(10, 20)
+    for generation in ("1", "2"):
+        assigner.keep(lambda table: table != ORDERS)
+        assert assigner.state().left == {"16400": int(generation) - 1}
+        assigner = Assigner(assigner.state(), start=100, most_chunks=100, most_lag_bytes=50)
+        assigner.add_table(ORDERS, ID)
+        cut(assigner, 10, is_end=False)
+        cut(assigner, 20, lower=10)
+        assigner.observe(seen(180, xmin=9, horizon=Horizon(lsn=100, xid=7)))
+        assert ids(chunks(assigner)) == [f"public.orders/16400.{generation}/{number}" for number in range(3)]
+        assert window(assigner, 90).rules[0].rules == (RowRule(snapshot="1:1:"),)
+        assert not assigner.chunk_read(ChunkRead(split_id=SECOND, snapshot="9:9:", rows=3))
+        read(assigner, f"public.orders/16400.{generation}/2", "9:9:")
+        assert ids(chunks(assigner)) == []
+        assert window(assigner, 90).rules[0].rules == (RowRule(snapshot="1:1:"),)
+
+
+def test_a_table_that_is_left_out_before_a_chunk_was_assigned_comes_back_as_a_new_one() -> None:
+    assigner = unread_and_cut(10, 20)
+    assigner.keep(lambda table: table != ORDERS)
+    assigner.add_table(ORDERS, ID)
+    assert assigner.tables == unread().tables
+
+
 def test_a_table_that_two_polls_list_is_cut_once() -> None:
     assigner = unread()
     for _ in range(2):

@@ -73,6 +73,22 @@ def test_a_skipped_chunk_is_never_read_but_changes_of_its_rows_are(shop: FaultyS
     assert splits(shop).keys() == {"log", "0"}
 
 
+@pytest.mark.parametrize("policy", ["quarantine", "ignore"])
+def test_the_log_does_not_wait_for_a_chunk_that_was_given_up(shop: FaultyShop, policy: str) -> None:
+    shop.execute("ALTER TABLE orders ADD price numeric(4, 2)", "UPDATE orders SET price = 'NaN' WHERE id = 6")
+    engine = caught_up(shop.engine(onSplitError=policy, maxSplitAttempts="1"))
+    shop.execute("UPDATE orders SET name = 'new', price = 1 WHERE id IN (1, 6)")
+    caught_up(engine)
+    assert sorted(key for op, key, _ in shop.ops(engine) if op == "r") == [1, 2, 3, 4, 9, 10]
+    assert shop.changes(engine) == [("u", 1, "new"), ("u", 6, "new")]
+    if policy == "quarantine":
+        ask(shop, "quarantine retry", chunk(shop, 1))
+        shop.execute("DELETE FROM orders WHERE id = 5")
+        caught_up(engine)
+        caught_up(engine)
+        shop.check_copy(engine, is_exact=False)
+
+
 def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) -> None:
     engine = shop.read()
     ask(shop, "replay", chunk(shop, 0))

@@ -626,6 +626,29 @@ def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -
     )
 
 
+@pytest.mark.parametrize("read", [4, 10])
+def test_a_table_that_is_left_out_for_a_while_is_read_anew_and_all_its_later_changes_are_delivered(
+    shop: FaultyShop, read: int
+) -> None:
+    shop.execute(OTHER)
+    given = {"maxRowsPerTrigger": "4", "parallelism": "1", "uid": "postgres"}
+    both = {**given, "tables": "public.orders,public.other"}
+    engine = shop.engine(**both)
+    engine.restart(available_now=True)
+    has_read(engine, read)
+    narrower = shop.engine(after=engine, **{**given, "tables": "public.other"})
+    shop.execute("INSERT INTO other VALUES (100, 'o')")
+    planned(narrower).run_batch()
+    again = planned(shop.engine(after=narrower, **both))
+    # A chunk is planned, and the sink has these rows.
+    shop.execute("DELETE FROM orders WHERE id < 3", "UPDATE orders SET name = 'x' WHERE id = 3")
+    again.run_batch()
+    caught_up(again)
+    shop.execute("DELETE FROM orders WHERE id = 9", "DELETE FROM other")
+    caught_up(again)
+    shop.check_copy(again, is_exact=False)
+
+
 def test_a_table_that_is_renamed_before_its_rows_are_read_is_still_read(shop: FaultyShop) -> None:
     engine = planned(shop.engine(tables="public.*"))
     shop.execute("ALTER TABLE orders RENAME TO sales")

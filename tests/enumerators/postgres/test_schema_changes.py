@@ -280,7 +280,8 @@ def test_rows_of_chunks_whose_key_got_another_order_are_refused(
          "is 'r' now"),
         (["ALTER TYPE size RENAME TO old_size",
           "CREATE TYPE size AS ENUM ('r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z')",
-          "ALTER TABLE orders ALTER id TYPE size USING id::text::size"], "no longer exists"),
+          "ALTER TABLE orders ALTER id TYPE size USING id::text::size", "DROP TYPE old_size"],
+         "no longer exists"),
     ],
     ids=["renamed", "swapped", "replaced"],
 )  # fmt: skip
@@ -302,6 +303,34 @@ def test_a_key_whose_enum_is_altered_before_the_snapshot_is_complete_is_refused(
         with pytest.raises(SplitReadError, match=rf"the value 'z' of the enum size, .* id, {now}") as refused:
             orders.read_all()
         assert refused.value.remedy == START_AGAIN
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER DATABASE {name} SET search_path = app"],
+        ["ALTER DATABASE {name} SET search_path = ''"],
+        ["CREATE TYPE app.size AS ENUM ('r')", "ALTER DATABASE {name} SET search_path = app, public"],
+        ["ALTER TYPE size SET SCHEMA app", 'ALTER TYPE app.size RENAME TO "Its %size"'],
+    ],
+    ids=["another search_path", "empty search_path", "another type of the name", "another name and schema"],
+)
+def test_the_type_of_a_key_is_found_whatever_its_name_is_by_now(
+    postgres: PostgresServer, statements: list[str]
+) -> None:
+    with query(
+        postgres,
+        "CREATE SCHEMA app",
+        "CREATE TYPE size AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't', 's', 'r')",
+        "CREATE TABLE orders (id size PRIMARY KEY, v text)",
+        "INSERT INTO orders SELECT unnest(enum_range(NULL::size)), 'v'",
+        maxRowsPerTrigger="3",
+        parallelism="1",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute(*(statement.format(name=orders.name) for statement in statements))
+        orders.write("UPDATE orders SET v = 'w' WHERE id IN ('z', 'w', 'r')")
+        orders.check_copy()
 
 
 def test_the_chunk_of_a_key_that_got_more_digits_is_found(postgres: PostgresServer) -> None:

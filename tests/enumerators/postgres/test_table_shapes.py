@@ -100,6 +100,39 @@ def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresSer
         orders.write_among_chunks(*writes, later=(later, *writes))
 
 
+EMPTY_PATH = """DO $$ BEGIN
+EXECUTE format('ALTER DATABASE %I SET search_path = %L', current_database(), '');
+END $$"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "more"), [("ext.code", ("id",), ()), ("ext.ltree", ("n", "id"), (EMPTY_PATH,))]
+)
+def test_a_key_whose_type_belongs_to_an_extension_outside_the_search_path_is_read_and_followed(
+    postgres: PostgresServer, kind: str, key: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    with query(
+        postgres,
+        "CREATE SCHEMA ext",
+        "CREATE EXTENSION citext SCHEMA ext",
+        "CREATE EXTENSION ltree SCHEMA ext",
+        "CREATE DOMAIN ext.code AS ext.citext",
+        f"CREATE TABLE orders (id {kind}, n int, v text, note text, PRIMARY KEY ({', '.join(key)}))",
+        "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
+        f"INSERT INTO orders SELECT (chr(107 - 32 * (i % 2)) || i)::{kind}, i % 2, 'old', repeat('n', 5000) "
+        "FROM generate_series(1, 9) i",
+        *more,
+        columns=("id", "n", "v", "note"), key=key, maxRowsPerTrigger="3", parallelism="1",
+        unchangedValues="read",
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
+            "UPDATE orders SET v = 'new' WHERE id::text IN ('K3', 'K7')",
+            "DELETE FROM orders WHERE id::text = 'K5'",
+            later=["UPDATE orders SET v = 'newer' WHERE n = 1", "DELETE FROM orders WHERE id::text = 'k4'"],
+        )
+        assert not any(change["_unchanged"] for change in orders.changes)
+
+
 def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: PostgresServer) -> None:
     with query(
         postgres,
