@@ -56,8 +56,8 @@ _ALTERED = "*"
 # numbers an index right after the table, this is no loss. An ALTER TABLE that writes the rows again for other
 # columns is no loss either: the columns are in the name of the mark.
 # Another replica identity writes the rows of a partition and of an index again. Building an index without a
-# lock (CONCURRENTLY) writes only the index's row, and GRANT only the partition's. If two transactions have written the rows of an
-# index in pg_index and pg_class, the index has been altered since it was created.
+# lock (CONCURRENTLY) writes only the index's row, and GRANT only the partition's. If two transactions have
+# written the rows of an index in pg_index and pg_class, the index has been altered since it was created.
 _MARKS = f"""
 WITH p AS (SELECT oid, xmin, puballtables FROM pg_publication WHERE pubname = %(name)s),
 t AS (SELECT oid, relnamespace, relkind FROM pg_class WHERE oid = ANY(%(tables)s::bigint[]::oid[])),
