@@ -113,6 +113,7 @@ class ForgetsSplits(ABC):
         data is gone counts as found.
 
         Args:
+            splits: in the order in which they were read.
             options: those that the state has; all others have their defaults, except in a running query.
 
         Returns:

@@ -20,6 +20,7 @@ from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Options
 
 IF_LATE = "if it counts as late and onLateFile=read"
+IF_THIS_VERSION = "if the file still has this version"
 NOT_KNOWN = "is unknown: discovery has not found such a file"
 STILL_TO_BE_READ = "is not read yet, or is quarantined"
 
@@ -62,7 +63,7 @@ def forgotten(
 
 
 def found_again(position: FilesPosition, splits: Sequence[FileSplit], options: Options) -> Mapping[str, str]:
-    """Which of these splits the next listing finds, by split id, and on what it depends."""
+    """Which of these splits, in the order of their batches, a listing finds, and on what it depends."""
     name_only = options[opts.FILE_NAME_ONLY]
 
     def hash_of(path: str) -> bytes:
@@ -82,7 +83,19 @@ def found_again(position: FilesPosition, splits: Sequence[FileSplit], options: O
         path = identity_of(split.path, position.moves, name_only=False)
         return version_key(path, split.version, split.length) in versions
 
-    return {split.split_id: "" for split in splits if not is_known(split)}
+    unknown: list[FileSplit] = []
+    known_paths: set[str] = set()
+    for split in splits:
+        if not is_known(split):
+            unknown.append(split)
+        elif split.version is not None:
+            known_paths.add(split.path)
+    newest = {split.path: split.version for split in unknown}
+
+    def is_certain(split: FileSplit) -> bool:
+        return split.version == newest[split.path] and split.path not in known_paths
+
+    return {split.split_id: "" if is_certain(split) else IF_THIS_VERSION for split in unknown}
 
 
 def _as_late_as_possible(split: FileSplit) -> FileInfo:

@@ -283,9 +283,7 @@ class Editing(Generic[SplitT]):
         quarantined = {item.split.split_id for item in older.ledger.quarantined}
         read: set[str] = set()
         left_alone: dict[str, str] = {}
-        taken = _Taken(self._range_of)
-        # Of an overwritten file, the newest version is found.
-        for name, split in reversed(by_ids.items()):
+        for name in by_ids:
             if name in quarantined:
                 left_alone[name] = "is quarantined again"
             elif name in busy:
@@ -294,10 +292,7 @@ class Editing(Generic[SplitT]):
                 left_alone[name] = "was read before that checkpoint too"
             elif found[name]:
                 left_alone[name] = f"{_AGAIN} {found[name]}"
-            elif why_not := taken.why_not(split):
-                left_alone[name] = why_not
             else:
-                taken.add(split, _AGAIN)
                 read.add(name)
         return _in_order(by_ids, read), left_alone
 

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_source import edits
 from flip27_source.edits.state_copy import StateCopy
-from flip27_source.enumerators.files.forgotten_files import IF_LATE, found_again
+from flip27_source.enumerators.files.forgotten_files import IF_LATE, IF_THIS_VERSION, found_again
 from flip27_source.enumerators.files.options import FILES_OPTIONS
 from flip27_source.enumerators.files.position import FilesPosition, WindowRun
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
@@ -106,7 +106,7 @@ def test_a_file_that_a_rewind_has_made_unknown_is_not_replayed_and_is_undone(
         source.plan("replay", glob="*/c*")
 
 
-def test_a_version_that_was_overwritten_since_is_found_as_the_newer_one(tmp_path: Path) -> None:
+def test_a_version_that_was_overwritten_since_is_found_only_if_the_file_has_it_again(tmp_path: Path) -> None:
     source = files(tmp_path, "ab", maxFilesPerTrigger="1", allowOverwrites="true")
     assert source.batches() == [["a"], ["b"]]
     for text in ("b, changed", "b, changed again"):
@@ -114,10 +114,26 @@ def test_a_version_that_was_overwritten_since_is_found_as_the_newer_one(tmp_path
         assert source.batches() == [[text]]
     plan = source.plan("rewind", to_checkpoint=2)
     older, newer = plan.changes
-    assert older.then == f"overlaps {newer.split_id}, which {AGAIN}"
+    assert older.then == f"{AGAIN} {IF_THIS_VERSION}"
     assert newer.then == AGAIN
     edits.submit(plan)
     assert source.batches() == [["b, changed again"]]
+
+
+def test_a_version_of_another_line_is_found_only_if_the_file_has_it_again(tmp_path: Path) -> None:
+    source = files(tmp_path, "", allowOverwrites="true")
+    for name in "ab":
+        add_files(tmp_path, name)
+        assert source.batches() == [[name]]
+    source.ask("rewind", to_checkpoint=1)
+    (tmp_path / "in" / "b").write_text("b, changed")
+    assert source.batches() == [["b, changed"]]
+    source.ask("rewind", to_checkpoint=2)
+    assert source.batches() == [["b, changed"]]
+    plan = source.plan("rewind", to_checkpoint=3)
+    assert [change.then for change in plan.changes] == [f"{AGAIN} {IF_THIS_VERSION}", BEFORE]
+    edits.submit(plan)
+    assert source.batches() == [[]]
 
 
 @pytest.mark.parametrize("on_late", ["read", "report"])
