@@ -117,8 +117,7 @@ class ForgetsSplits(ABC):
             options: those that the state has; all others have their defaults, except in a running query.
 
         Returns:
-            By split id, an empty text, or on what it depends, such as "if it counts as late". Splits that are
-            certainly known are absent.
+            By split id, an empty text or a condition ("if it counts as late"), without splits surely known.
         """
 
     @classmethod
