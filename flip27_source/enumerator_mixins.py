@@ -106,14 +106,29 @@ class ForgetsSplits(ABC):
 
     @classmethod
     @abstractmethod
+    def found_again(cls, state: Any, splits: Sequence[Any], *, options: Options) -> Mapping[str, str]:
+        """Which of these splits discovery finds from this state, because the state does not know them.
+
+        The views and dry runs show it, and a replay leaves such splits alone. It does no I/O: a split whose
+        data is gone counts as found.
+
+        Args:
+            splits: in the order in which they were read.
+            options: those that the state has; all others have their defaults, except in a running query.
+
+        Returns:
+            By split id, an empty text or a condition ("if it counts as late"), without splits surely known.
+        """
+
+    @classmethod
+    @abstractmethod
     def forget_splits(
         cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
     ) -> tuple[Any, Mapping[str, str]]:
         """The state without knowledge of these splits.
 
         Args:
-            busy: splits that are not read yet, or quarantined: they must stay known. A replay passes none,
-                to learn which splits the state does not know, and discards the returned state.
+            busy: splits that are not read yet, or quarantined: they must stay known.
 
         Returns:
             The state, and the reasons for splits that are not forgotten, by split id.

@@ -116,7 +116,9 @@ class Started(Pages):
 
 
 class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CutsSomeSplits):
-    forget_splits = check_rewind = fields_at = rows_moved = is_cut_off = classmethod(lambda *_, **__: None)  # type: ignore[assignment]
+    forget_splits = found_again = check_rewind = fields_at = rows_moved = is_cut_off = classmethod(
+        lambda *_, **__: None
+    )  # type: ignore[assignment]
 
 
 class MixinsFirst(PerformsActions[str], _ForEdits, Started):
@@ -145,5 +147,9 @@ def test_an_enumerator_with_the_methods_of_a_mixin_must_have_it_among_its_bases(
         def forget_splits(cls, *_: Any, **__: Any) -> Any:
             return None, {}
 
-    with pytest.raises(ContractError, match=r"Forgetful defines forget_splits, but ForgetsSplits is not"):
+        found_again = forget_splits
+
+    with pytest.raises(
+        ContractError, match=r"Forgetful defines forget_splits and found_again, but ForgetsSplits is not"
+    ):
         MicroBatchEngine(enumerator=Forgetful, reader=Names, schema=pa.schema([]))

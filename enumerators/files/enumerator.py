@@ -17,7 +17,12 @@ from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
-from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, after_notifications, forgotten
+from flip27_source.enumerators.files.forgotten_files import (
+    NOT_KNOWN,
+    after_notifications,
+    forgotten,
+    found_again,
+)
 from flip27_source.enumerators.files.notifications.state import DeleteMessages, RemovedFile
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.search import FileSearch, sample_files
@@ -159,6 +164,12 @@ class FilesEnumerator(
             return state
         check_move(position, rewrite, opts.paths_of(options))
         return replace(state, position=position.moved(rewrite))
+
+    @classmethod
+    def found_again(cls, state: Any, splits: Sequence[FileSplit], *, options: Options) -> Mapping[str, str]:
+        if state.position is None:
+            return dict.fromkeys((split.split_id for split in splits), "")
+        return found_again(state.position, splits, options)
 
     @classmethod
     def forget_splits(

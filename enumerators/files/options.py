@@ -196,7 +196,8 @@ CLEAN_SOURCE: Option[str] = ReadingOption(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
-    "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
+    "sourceArchiveDir, or delete it. A file that has changed since it was found stays, and so does a file of "
+    "which any part was read while the option was off.",
     change_note="its files are cleaned by the new value",
 )
 CLEAN_SOURCE_RETENTION_DURATION: Option[float] = ReadingOption(

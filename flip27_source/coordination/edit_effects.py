@@ -24,6 +24,7 @@ from .actions import PendingAction
 from .checkpoints import LedgerState, Snapshot, WaitingSplit
 from .split_rules import SplitRules
 
+_AGAIN = "is found and read again"
 _NOT_BY_RANGES = (
     "set the position of the split, or rewind the source: ranges from bound_split cannot be read alone"
 )
@@ -57,7 +58,7 @@ class Editing(Generic[SplitT]):
 
     Attributes:
         rules: the kinds of split of the source.
-        options: the source's options, which ``forget_splits`` may need.
+        options: the source's options, which a ``ForgetsSplits`` may need.
     """
 
     rules: SplitRules[SplitT]
@@ -106,7 +107,7 @@ class Editing(Generic[SplitT]):
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
-        unknown = self._unknown(snapshot, tuple(splits)) or ()
+        found = self._found_again(snapshot, tuple(splits.values())) or {}
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
         taken = _Taken(self._range_of)
         for split, why in self._busy(snapshot):
@@ -114,8 +115,8 @@ class Editing(Generic[SplitT]):
         others = (split for name, split in splits.items() if name not in live)
         for split in sorted(others, key=taken.smallness):
             why_not = taken.why_not(split)
-            if why_not is None and split.split_id in unknown:
-                why_not = "is not known: it is found and read again"
+            if why_not is None and found.get(split.split_id) == "":
+                why_not = f"is not known: it {_AGAIN}"
             if why_not is None:
                 taken.add(split, "is read again")
             else:
@@ -208,7 +209,7 @@ class Editing(Generic[SplitT]):
         return self._read_again(edited, snapshot.ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
-        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str], fork: int
+        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[SplitT], fork: int
     ) -> Edited[SplitT]:
         """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
 
@@ -216,7 +217,7 @@ class Editing(Generic[SplitT]):
         dropped, because their data is read again.
 
         Args:
-            undone: ids of the splits in the batches that ``present`` is based on, and ``older`` is not.
+            undone: the splits in the batches that ``present`` is based on, and ``older`` is not.
             fork: the id of the newest checkpoint that both are based on.
 
         Raises:
@@ -252,7 +253,7 @@ class Editing(Generic[SplitT]):
         pages_again = kept_where(
             older.delayed, lambda group: [bytes(raw) not in known for raw in group.actions]
         )
-        changed, left_alone = self.read_after(older, tuple(dict.fromkeys(undone)))
+        changed, left_alone = self.read_after(older, undone)
         return Edited(
             snapshot=replace(
                 older,
@@ -268,19 +269,32 @@ class Editing(Generic[SplitT]):
         )
 
     def read_after(
-        self, older: Snapshot[SplitT], split_ids: tuple[str, ...]
+        self, older: Snapshot[SplitT], splits: Iterable[SplitT]
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The splits that a source which continues from an older state reads, and why not the others."""
-        unknown = self._unknown(older, split_ids)
+        """Ids of the splits that a source reads which continues from an older state; why not the others.
+
+        Args:
+            splits: in the order of their batches.
+        """
+        by_ids = {split.split_id: split for split in splits}
+        found = self._found_again(older, tuple(by_ids.values()))
+        found = dict.fromkeys(by_ids, "") if found is None else found
         busy = {split.split_id for split, _ in self._busy(older)}
-        to_be_read = busy.union(split_ids if unknown is None else unknown)
         quarantined = {item.split.split_id for item in older.ledger.quarantined}
-        left_alone = {
-            name: "is quarantined again" if name in quarantined else "was read before that checkpoint too"
-            for name in split_ids
-            if name in quarantined or name not in to_be_read
-        }
-        return _in_order(split_ids, to_be_read - quarantined), left_alone
+        read: set[str] = set()
+        left_alone: dict[str, str] = {}
+        for name in by_ids:
+            if name in quarantined:
+                left_alone[name] = "is quarantined again"
+            elif name in busy:
+                read.add(name)
+            elif name not in found:
+                left_alone[name] = "was read before that checkpoint too"
+            elif found[name]:
+                left_alone[name] = f"{_AGAIN} {found[name]}"
+            else:
+                read.add(name)
+        return _in_order(by_ids, read), left_alone
 
     @property
     def _holder(self) -> type[HoldsSplits]:
@@ -313,20 +327,11 @@ class Editing(Generic[SplitT]):
         is_holder = issubclass(self.enumerator_type, HoldsSplits)
         return self._holder.range_of(split) if is_holder else (split.split_id, 0, 1)
 
-    def _unknown(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> Collection[str] | None:
-        """Those of the splits that discovery would find, because the enumerator does not know them.
-
-        None if that cannot be told.
-        """
+    def _found_again(self, snapshot: Snapshot[SplitT], splits: Sequence[SplitT]) -> Mapping[str, str] | None:
+        """As ``ForgetsSplits.found_again``; None if the enumerator cannot tell."""
         if not issubclass(self.enumerator_type, ForgetsSplits):
             return None
-        try:
-            _, unknown = self.enumerator_type.forget_splits(
-                snapshot.enumerator_state, split_ids, busy=(), options=self.options
-            )
-        except EditError:  # the state cannot tell
-            return None
-        return unknown
+        return self.enumerator_type.found_again(snapshot.enumerator_state, splits, options=self.options)
 
     def _read_again(
         self,

@@ -113,16 +113,16 @@ class EditEngine:
 
         branches = Branches.of(steps_back(at, standing.metadata.edits, find), steps_back(back_to, (), find))
         undone, counted = (
-            [split.split_id for step in steps for split in self._splits_in(lineage, step.document)]
+            [split for step in steps for split in self._splits_in(lineage, step.document)]
             for steps in (branches.one[::-1], branches.other[::-1])
         )
         edited = self._editing.rewind(standing, state_after(back_to), undone, branches.fork)
         recorded = {edit.request_id for step in branches.one for edit in step.document.raw.edits}
         taken_back = [edit for edit in standing.metadata.edits if edit.request_id not in recorded]
-        in_both = set(undone)
+        in_both = {split.split_id for split in undone}
         return replace(
             edited,
-            counted=tuple(name for name in counted if name not in in_both),
+            counted=tuple(split.split_id for split in counted if split.split_id not in in_both),
             notes=(
                 *_notes_on_edits(branches.one, "is taken back", taken_back),
                 *_notes_on_edits(branches.other, "counts again"),
@@ -151,7 +151,7 @@ class EditEngine:
                 )
             splits = self._splits_in(lineage, documents[name])
             asked[name] = [split for split in splits if split.split_id in plans[name]]
-        undone = tuple(split.split_id for name in names if name not in path for split in asked[name])
+        undone = [split for name in names if name not in path for split in asked[name]]
         unread, _ = self._editing.read_after(standing, undone) if undone else ((), {})
         left_alone = dict.fromkeys(unread, _UNDONE)
         planned = [

@@ -24,10 +24,8 @@ from ..coordination.report_results import ReportResults
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand, SubtaskReport
 from ..enumerator import SplitEnumerator
-from ..errors import EditError, RegistryError, StateError
-from ..options import Options
-from ..reader import SplitReader, YieldsProgress
-from ..registry import find_reader
+from ..errors import EditError, StateError
+from ..reader import YieldsProgress
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
@@ -36,9 +34,8 @@ from ..snapshots.late_reports import LateReports, ids_in_reports, with_late
 from ..snapshots.locations import Lineage
 from ..snapshots.report_files import results_of
 from ..snapshots.request_mailbox import Mailbox
-from ..source import declared_options
 from ..state_tables.history import Ancestry, History, StoredSplit
-from ..state_tables.unassigned_splits import class_of, unassigned_splits
+from ..state_tables.unassigned_splits import class_of, reader_of, stored_options, unassigned_splits
 from .engine import EditEngine
 
 
@@ -61,7 +58,7 @@ class StateCopy:
         self.head: CheckpointDocument = head
         self.kind = class_of(head)
         self.unreported: frozenset[str] = frozenset()
-        self._reader = _reader_of(head)
+        self._reader = reader_of(head)
         self.codec = OpaqueCodec() if self.kind is None else SnapshotCodec(self.kind)
 
     @property
@@ -98,7 +95,7 @@ class StateCopy:
             reader_bounds_splits=bounded,
             read_in_ranges=frozenset(split.split_id for split in live),
         )
-        return Editing(rules=rules, options=self._options)
+        return Editing(rules=rules, options=stored_options(self.head))
 
     def state_after(self, name: CheckpointName) -> Snapshot[Any]:
         stored = self.history.stored
@@ -174,14 +171,6 @@ class StateCopy:
         )
         return self.kind is None and any(text in live for text in planned)
 
-    @property
-    def _options(self) -> Options:
-        """The options that the state has; the others have their defaults."""
-        declared = declared_options(self._enumerator_type, self._reader or SplitReader)
-        names = {option.name for option in declared}
-        stored = self.head.source.start_options
-        return Options.parse({name: text for name, text in stored.items() if name in names}, declared)
-
 
 class OpaqueEnumerator(SplitEnumerator[StoredSplit]):
     """Stands for an enumerator whose class cannot be imported; it is never created."""
@@ -210,10 +199,3 @@ class OpaqueCodec(SnapshotCodec):
         """The actions; only their number and their time are known."""
         stored = segment.values(dict[str, Any])
         return tuple(PendingAction(action=item["action"], due_checkpoint_id=item["due"]) for item in stored)
-
-
-def _reader_of(document: CheckpointDocument) -> type[SplitReader[Any]] | None:
-    try:
-        return find_reader(document.source.reader)
-    except RegistryError:
-        return None

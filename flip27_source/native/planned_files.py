@@ -81,8 +81,9 @@ class PlannedFiles:
         if len({split.path for split in splits}) < len(splits):
             raise ContractError(
                 "a file is in the batch twice, so its rows would be delivered twice",
-                remedy="pass the rows of reader=splits on unchanged: no union, join or explode; with "
-                "allowOverwrites, set maxFilesPerTrigger=1",
+                remedy="pass the rows of reader=splits on unchanged: no union, join or explode; if they "
+                "are versions of an overwritten file, write it once more and restart the query with "
+                "onSplitError=quarantine, which sets them aside and reads the newest version",
             )
         return cls(files=tuple(splits), checkpoint_name=checkpoint_name)
 

@@ -23,7 +23,7 @@ from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
-from .unassigned_splits import unassigned_by_class, unassigned_splits
+from .unassigned_splits import known_splits, unassigned_by_class, unassigned_splits
 
 
 class ShownStatus(StrEnum):
@@ -178,6 +178,7 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         *_add_unread(_not_superseded(history, line, known, ignored), IGNORED, known),
         *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
     ]
+    _apply_enumerator(history, head, known)
     for entry in (*known.values(), *ranges):
         if not entry.is_wanted:
             continue
@@ -296,6 +297,13 @@ def _apply_head(
             held = known.get(split.split_id)
             if held is not None and held.status == UNDONE:
                 held.status = WAITING
+
+
+def _apply_enumerator(history: History, head: CheckpointDocument, known: dict[str, _Known]) -> None:
+    """An undone split that the state still knows was also read by a batch that is not undone."""
+    undone = [entry.split for entry in known.values() if entry.status == UNDONE]
+    for split_id in known_splits(history, head, undone):
+        known[split_id].status = FINISHED
 
 
 def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known]) -> Iterator[_Known]:

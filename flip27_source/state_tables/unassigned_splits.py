@@ -1,20 +1,24 @@
-"""Splits that an enumerator has found and not assigned, read from its stored state."""
+"""Splits that an enumerator has found and not assigned, or that it knows, read from its stored state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
 
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import HoldsSplits
+from ..enumerator_mixins import ForgetsSplits, HoldsSplits
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, RegistryError
-from ..registry import find_enumerator
+from ..options import Options
+from ..reader import SplitReader
+from ..registry import find_enumerator, find_reader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
+from ..source import declared_options
 from .history import History, StoredSplit, unassigned_pages
 
 
@@ -22,6 +26,14 @@ def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
     """The enumerator's class; None if it cannot be found here by its name."""
     try:
         return find_enumerator(document.source.enumerator)
+    except RegistryError:
+        return None
+
+
+def reader_of(document: CheckpointDocument) -> type[SplitReader[Any]] | None:
+    """The reader's class; None if it cannot be found here by its name."""
+    try:
+        return find_reader(document.source.reader)
     except RegistryError:
         return None
 
@@ -43,9 +55,33 @@ def unassigned_by_class(history: History, document: CheckpointDocument) -> Itera
     if kind is None or issubclass(kind, DiscoveringEnumerator) or not issubclass(kind, HoldsSplits):
         return
     codec = SnapshotCodec(kind)
-    try:
+    with contextlib.suppress(CorruptStateError, IncompatibleStateError, MissingStateError):
         state = codec.decode_state(document, history.stored.segment_loader(document))
-    except (CorruptStateError, IncompatibleStateError, MissingStateError):
+        for split in kind.splits_in(state):
+            yield StoredSplit.of(msgspec.Raw(codec.encode_split(split)))
+
+
+def known_splits(
+    history: History, document: CheckpointDocument, splits: Collection[StoredSplit]
+) -> Iterator[str]:
+    """The ids of those of the splits that the enumerator is certain to know, if its class is known here."""
+    kind: Any = class_of(document)
+    if not splits or kind is None or not issubclass(kind, ForgetsSplits):
         return
-    for split in kind.splits_in(state):
-        yield StoredSplit.of(msgspec.Raw(codec.encode_split(split)))
+    codec, version = SnapshotCodec(kind), document.source.split_version
+    with contextlib.suppress(CorruptStateError, IncompatibleStateError, MissingStateError):
+        state = codec.decode_state(document, history.stored.segment_loader(document))
+        decoded = [codec.decode_split(version, msgspec.Raw(split.text.encode())) for split in splits]
+        found = kind.found_again(state, decoded, options=stored_options(document))
+        for stored, split in zip(splits, decoded, strict=True):
+            if split.split_id not in found:
+                yield stored.split_id
+
+
+def stored_options(document: CheckpointDocument) -> Options:
+    """The options that the state has; the others have their defaults."""
+    kind, reader = class_of(document) or SplitEnumerator, reader_of(document) or SplitReader
+    declared = declared_options(kind, reader)
+    names = {option.name for option in declared}
+    stored = document.source.start_options
+    return Options.parse({name: text for name, text in stored.items() if name in names}, declared)

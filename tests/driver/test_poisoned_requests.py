@@ -452,6 +452,8 @@ def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_pa
         def forget_splits(cls, state: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
             return -1, {}
 
+        found_again = forget_splits  # not called
+
     query = fed_by(tmp_path, "abcd", enumerator=Picky)
     query.ask("forget", splits=["a"])
     assert query.batches() == [["c", "d"]]
@@ -467,6 +469,8 @@ def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state:
         @classmethod
         def forget_splits(cls, state_before: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
             return state, {}
+
+        found_again = forget_splits  # not called
 
     query = fed_by(tmp_path, "abcd", enumerator=Forgets)
     query.ask("forget", splits=["a"])

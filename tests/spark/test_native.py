@@ -237,6 +237,36 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
         run(spark, folders, ids_to(change))
 
 
+@pytest.mark.parametrize("is_written_again", [False, True])
+def test_of_two_versions_of_a_file_in_one_batch_those_that_are_gone_are_set_aside_and_the_newest_is_read(
+    spark: SparkSession, folders: Folders, is_written_again: bool
+) -> None:
+    for number, name in enumerate(("a.parquet", "b.parquet", "c.parquet")):
+        land(folders, name, id=[number])
+    delivered = Delivered()
+
+    def stop_at_b(frame: DataFrame, batch_id: int) -> None:
+        if batch_id == 1:
+            raise ValueError("the sink is full")
+        delivered(frame, batch_id)
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        run(spark, folders, ids_to(stop_at_b), allowOverwrites=True, maxFilesPerTrigger=1)
+    land(folders, "c.parquet", id=[7, 8, 9])
+    write = ids_to(delivered)
+    with pytest.raises(
+        StreamingQueryException, match=r"c\.parquet had \d+ bytes(?s:.*)onSplitError=quarantine"
+    ):
+        run(spark, folders, write, allowOverwrites=True)
+    if is_written_again:
+        land(folders, "c.parquet", id=[7, 8, 9])
+    run(spark, folders, write, allowOverwrites=True, onSplitError="quarantine")
+    assert delivered.rows == [(0,), (1,), (7,), (8,), (9,)]
+    quarantined = [row.split_id for row in state(spark, folders, "quarantine")]
+    assert len(quarantined) == 1 + is_written_again
+    assert all("c.parquet@" in split_id for split_id in quarantined)
+
+
 def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
     spark: SparkSession, folders: Folders
 ) -> None:

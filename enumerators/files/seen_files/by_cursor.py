@@ -6,7 +6,7 @@ were read: it is later than the last full listing, and the file is not among the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from flip27_source.enumerators.files.listing.lister import FileKnown
@@ -56,6 +56,48 @@ def _joined(runs: Sequence[WindowRun]) -> WindowRun:
     )
 
 
+def sorted_by_name(
+    files: Iterable[FileKnown],
+    hash_of: Callable[[str], bytes],
+    position: FilesPosition,
+    window: Collection[bytes],
+) -> SortedOut:
+    """Files before the cursor that appeared since the last full listing are late."""
+    sorted_out = SortedOut()
+    after = position.after
+    since_us = position.appeared_us - MARGIN_US
+    # Older versions, which did not record what is listed, have a time also where they kept no window.
+    checks = position.checked_ms > 0 and bool(position.window or position.listed)
+    for path, info in files:
+        if after is None or path > after:
+            sorted_out.new.append((path, info))
+        elif checks and info.appeared_us >= since_us and hash_of(path) not in window:
+            sorted_out.late.append((path, info))
+        else:
+            sorted_out.known.append((path, info))
+    return sorted_out
+
+
+def sorted_by_time(
+    files: Iterable[FileKnown],
+    hash_of: Callable[[str], bytes],
+    position: FilesPosition,
+    window: Collection[bytes],
+) -> SortedOut:
+    """Files older than the window that appeared since the last listing are late."""
+    sorted_out = SortedOut()
+    since_us = position.appeared_us - MARGIN_US
+    for path, info in files:
+        is_old = info.modified_us < position.low_us and info.appeared_us < since_us
+        if is_old or hash_of(path) in window:
+            sorted_out.known.append((path, info))
+        elif info.modified_us >= position.low_us:
+            sorted_out.new.append((path, info))
+        else:
+            sorted_out.late.append((path, info))
+    return sorted_out
+
+
 class NameCursor(SeenStrategy):
     """Names only grow: files after the last name are new.
 
@@ -87,21 +129,7 @@ class NameCursor(SeenStrategy):
         return fresh, replace(position, after=max(path for path, _ in new)).counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """Sort by name; files before the cursor that appeared since the last full listing are late."""
-        window = hashes_of(position.window)
-        sorted_out = SortedOut()
-        after = position.after
-        since_us = position.appeared_us - MARGIN_US
-        # Older versions, which did not record what is listed, have a time also where they kept no window.
-        checks = position.checked_ms > 0 and bool(position.window or position.listed)
-        for path, info in current.matching():
-            if after is None or path > after:
-                sorted_out.new.append((path, info))
-            elif checks and info.appeared_us >= since_us and current.hash_of(path) not in window:
-                sorted_out.late.append((path, info))
-            else:
-                sorted_out.known.append((path, info))
-        return sorted_out
+        return sorted_by_name(current.matching(), current.hash_of, position, hashes_of(position.window))
 
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
@@ -150,20 +178,8 @@ class ModifiedCursor(SeenStrategy):
         return fresh, after.counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
-        """Sort by time; files older than the window that appeared since the last listing are late."""
         self._load(position)
-        window = self._window
-        sorted_out = SortedOut()
-        since_us = position.appeared_us - MARGIN_US
-        for path, info in current.matching():
-            is_old = info.modified_us < position.low_us and info.appeared_us < since_us
-            if is_old or current.hash_of(path) in window:
-                sorted_out.known.append((path, info))
-            elif info.modified_us >= position.low_us:
-                sorted_out.new.append((path, info))
-            else:
-                sorted_out.late.append((path, info))
-        return sorted_out
+        return sorted_by_time(current.matching(), current.hash_of, position, self._window)
 
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
@@ -191,3 +207,7 @@ class ModifiedCursor(SeenStrategy):
         recent = [(path, info) for path, info in files if is_needed(info.modified_us, info.appeared_us)]
         window = extended(window, current, recent)
         return replace(position, low_us=low_us, appeared_us=appeared_us, window=window)
+
+
+CURSORS = {NameCursor.name: sorted_by_name, ModifiedCursor.name: sorted_by_time}
+"""How files are sorted by a position of each strategy."""
