@@ -69,6 +69,8 @@ class KafkaEnumerator(
         self._group = group_of(options)
         self._group_offsets = GroupOffsets()
         self._reported: set[str] = set()
+        # Those of the partitions that are read next: the remedy of one is that of all.
+        self._losses: list[Loss] = []
         self._request = PollRequest(known=self._assigner.known)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
@@ -145,7 +147,10 @@ class KafkaEnumerator(
         if not behind:
             self._idle_at = (self._polls_done, len(live))
             return ()
-        return () if self._waits_for_more(behind) else behind
+        if self._waits_for_more(behind):
+            return ()
+        self._losses = [at for split in behind if isinstance(at := self._assigner.located(split), Loss)]
+        return behind
 
     def carries_data(self, split: KafkaSplit) -> bool:
         """Whether the split is a quarantined record."""
@@ -275,27 +280,27 @@ class KafkaEnumerator(
         key = f"{loss.split_id} {loss.what}"
         if key in self._reported:
             return
-        if loss.begins is None:
-            remedy = (
-                f"continue without the partition: {self._edit('skip', loss.split_id)} --why 'topic deleted' "
-                "--execute"
-            )
-        else:
-            at_end, at_start = ("end", f"--to-offset {loss.begins}"), ("first record", "--to earliest")
-            place, to = at_end if loss.is_at_end else at_start
-            remedy = (
-                f"continue at its {place}: {self._edit('set-position', loss.split_id)} {to} "
-                "--why 'records are gone' --execute"
-            )
+        remedies = {other.split_id: _remedy(other) for other in (loss, *self._losses)}
+        kind, what, to = remedies[loss.split_id]
+        alike = [split_id for split_id, remedy in remedies.items() if remedy == (kind, what, to)]
+        remedy = f"{what}: {self._edit(kind, *alike)} {to} --execute"
         self.context.report_data_loss(loss.what, split_id=loss.split_id, remedy=remedy)
         self._reported.add(key)
 
-    def _edit(self, kind: str, split_id: str) -> str:
+    def _edit(self, kind: str, *split_ids: str) -> str:
         """The start of the command with which a query continues after a loss."""
         state = self.options_given[STATE_LOCATION] or "STATE_LOCATION"
-        return f"flip27 edit {kind} --state {state} --split {split_id}"
+        return " ".join([f"flip27 edit {kind} --state {state}", *(f"--split {name}" for name in split_ids)])
 
     def _next_request(self) -> PollRequest:
         return PollRequest(
             known=self._assigner.known, planned=dict(self._planned), unresolved=self._assigner.unresolved
         )
+
+
+def _remedy(loss: Loss) -> tuple[str, str, str]:
+    """The edit with which a query continues after a loss, what it does, and the end of its command."""
+    if loss.begins is None:
+        return "skip", "continue without the partition", "--why 'topic deleted'"
+    place, to = ("end", f"--to-offset {loss.begins}") if loss.is_at_end else ("first record", "--to earliest")
+    return "set-position", f"continue at its {place}", f"{to} --why 'records are gone'"

@@ -110,10 +110,7 @@ class Cycle:
         except Exception as error:
             if before is None or may_pass(error):
                 raise
-            # An edit that the query cannot continue from is refused, and the query goes on without it.
-            self.requests.refuse_edits(error)
-            self._continue_from(before)
-            pending = self._plan(limits)
+            pending = self._plan_without_edits(before, error, limits)
         if pending is not None:
             return self._write(pending, start)
         if self._settings.boundedness is Boundedness.BOUNDED:
@@ -228,6 +225,24 @@ class Cycle:
             self.requests.refuse_edits(error)
             self._continue_from(before)
         return before
+
+    def _plan_without_edits(
+        self, before: Snapshot[Any], error: Exception, limits: Limits | None
+    ) -> PendingCheckpoint[Any] | None:
+        """Refuse edits that the query cannot continue from, and go on from the state before them.
+
+        If the query cannot continue from that state either, the edits wait: they may be some of the repairs
+        that it needs. What is raised then is the error that is left after them.
+        """
+        self.requests.refuse_edits(error)
+        self._continue_from(before)
+        try:
+            return self._plan(limits)
+        except Exception as without:
+            if may_pass(without):
+                raise
+            LOG.error("the query cannot continue without these edits either: they wait for its next start")
+            raise error from without
 
     def _continue_from(self, between: Snapshot[Any]) -> None:
         """Continue from a state between two batches, which has no plan: its checkpoint is complete."""

@@ -24,7 +24,7 @@ from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_mixins import ForgetsSplits
-from flip27_source.errors import EditError, StateLocationError
+from flip27_source.errors import DataLossError, EditError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox
 from flip27_source.snapshots.sealed import seal
@@ -439,6 +439,40 @@ def test_an_edit_after_which_planning_fails_is_refused_and_the_query_continues(t
     query.engine.restart()
     query.batches()
     assert query.request_files() == []
+
+
+class Expires(Feed):
+    """Two splits whose first records have expired when :attr:`begins` grows."""
+
+    split_type: ClassVar[Any] = Counting
+    begins: ClassVar[int] = 0
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        for name in ("a", "b") if not self.taken else ():
+            self.context.assign_split(Counting(split_id=name))  # type: ignore[arg-type]
+            self.taken += 1
+
+    def bound_split(self, split: Any, budget: Budget) -> Any:
+        if split.next < self.begins:
+            raise DataLossError(f"{split.split_id} begins at {self.begins}")
+        return BoundedRange(read=split, rest=replace(split, next=split.next + 1)) if split.next < 4 else None
+
+
+def test_edits_that_repair_one_split_after_the_other_are_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = fed_by(tmp_path, "", enumerator=Expires)
+    query.batch()
+    query.engine.stop()
+    monkeypatch.setattr(Expires, "begins", 3)
+    for lost in ("a", "b"):
+        query.engine.restart()
+        with pytest.raises(DataLossError, match=f"{lost} begins at 3"):
+            query.batch()
+        query.ask("set-position", splits=[lost], position={"next": 3})
+    query.engine.restart()
+    assert query.batch() == ["a", "b"]
+    assert [edit["refused"] for edit in query.history(of_the_line=True)] == [None, None]
 
 
 def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,38 @@ def test_the_query_continues_after_the_command_that_a_loss_names(
         engine.process_all_available()
     set_position(engine, f"{topic}/0", word="earliest")
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 0, 1]}
+
+
+@pytest.mark.parametrize("lost", ["expired", "deleted"])
+def test_the_command_that_the_loss_of_one_partition_names_is_that_of_all(
+    kafka: KafkaBroker, tmp_path: Path, lost: str
+) -> None:
+    topic, other = kafka.topic(3), kafka.filled_topic([b"other"])
+    for partition in range(3):
+        kafka.produce(topic, [b"read"], partition=partition)
+    engine = read(kafka, f"{topic},{other}", stateLocation=tmp_path)
+    engine.stop()
+    if lost == "deleted":
+        kafka.delete_topic(topic)
+    else:
+        for partition in range(3):
+            kafka.produce(topic, [b"expired", b"left"], partition=partition)
+        kafka.delete_records(topic, dict.fromkeys(range(3), 2))
+    engine.restart(available_now=True)
+    with pytest.raises(DataLossError) as stopped:
+        engine.process_all_available()
+    engine.stop()
+    (command,) = re.findall(r"flip27 (edit .*? --execute)", str(stopped.value))
+    assert main(shlex.split(command)) == 0
+    kafka.produce(other, [b"later"])
+    engine.restart(available_now=True)
+    engine.process_all_available()
+    left = {} if lost == "deleted" else {f"{topic}/{number}": [0, 2] for number in range(3)}
+    assert offsets_of(engine.rows) == {
+        **{f"{topic}/{n}": [0] for n in range(3)},
+        **left,
+        f"{other}/0": [0, 1],
+    }
 
 
 def test_a_partition_that_is_skipped_is_not_read_again(
