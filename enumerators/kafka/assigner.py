@@ -119,13 +119,16 @@ class Assigner:
         return tuple(self._held)
 
     def is_behind(self, split: KafkaSplit) -> bool:
-        """Whether records of the split are unread, or its topic was recreated or lacks partitions."""
+        """Whether records of the split are unread, its topic was recreated or lacks partitions.
+
+        So is a split that lacks the id of its topic, as after an edit, until a batch stores the id.
+        """
         if split.next != self.ends.get(split.split_id):
             return True
         topic = (self._topics or {}).get(split.topic)
         if topic is None or topic.missing or topic.lacking:
             return True
-        return None not in (split.topic_id, topic.topic_id) and split.topic_id != topic.topic_id
+        return topic.topic_id is not None and split.topic_id != topic.topic_id
 
     def state(self) -> KafkaState | None:
         if self._topics is None:
@@ -261,7 +264,7 @@ class Assigner:
         elif start is not None and split.next < start:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"
         else:
-            return split if split.topic_id == topic_id else replace(split, topic_id=topic_id)
+            return split if topic_id in (None, split.topic_id) else replace(split, topic_id=topic_id)
         return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
 
 

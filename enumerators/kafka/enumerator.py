@@ -178,7 +178,7 @@ class KafkaEnumerator(
             end = min(end, at.next + budget.rows)
         if self._most_of_partition is not None:
             end = min(end, at.next + self._most_of_partition)
-        if end == at.next == split.next:
+        if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
         self._planned[split.split_id] = end
         if self._group is not None:

@@ -44,6 +44,10 @@ class KafkaSplit:
     at_timestamp_ms: int | None = None
     record: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.next < AT_TIMESTAMP:
+            raise ValueError(f"{self.next} is not an offset")
+
     @property
     def topic(self) -> str:
         """The name of the topic; it contains no slash."""

@@ -148,6 +148,20 @@ def test_the_command_that_the_loss_of_one_partition_names_is_that_of_all(
     }
 
 
+def test_a_topic_that_is_recreated_after_a_partition_was_moved_to_its_end_is_recognized(
+    tansu: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = tansu.filled_topic([b"a", b"b"])
+    engine = read(tansu, topic, stateLocation=tmp_path)
+    engine.stop()
+    tansu.produce(topic, [b"skipped"])
+    set_position(engine, f"{topic}/0", offset=3)
+    continued(engine)
+    tansu.recreate_topic(topic, [b"new"] * 5)
+    with pytest.raises(DataLossError, match="was deleted and recreated"):
+        continued(engine)
+
+
 def test_a_partition_that_is_skipped_is_not_read_again(
     kafka: KafkaBroker, topic: str, engine: MicroBatchEngine, tmp_path: Path
 ) -> None:
@@ -167,6 +181,12 @@ def test_an_invalid_position_is_refused(
     (named,) = position.values()
     with pytest.raises(EditError, match=f"{named!r} is not a(?s:.*) in a partition"):
         set_position(engine, f"{topic}/0", **position)
+
+
+def test_a_position_that_no_partition_can_have_is_refused(engine: MicroBatchEngine, topic: str) -> None:
+    state = engine.source.options["stateLocation"]
+    with pytest.raises(EditError, match="-4 is not an offset"):
+        edits.plan("set-position", state=state, why="test", splits=[f"{topic}/0"], position={"next": -4})
 
 
 def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, topic: str, tmp_path: Path) -> None:
