@@ -24,11 +24,6 @@ def kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed(marks: Any, 
 
 
 @around(poller, "publication_marks")
-def a_schema_that_was_removed_for_a_while_is_not_noticed(marks: Any, *arguments: Any) -> Any:
-    return _changed(marks(*arguments), lambda _, mark: "schema" if mark.startswith("schema") else mark)
-
-
-@around(poller, "publication_marks")
 def a_table_that_was_unlogged_for_a_while_is_not_noticed(marks: Any, *arguments: Any) -> Any:
     return _changed(marks(*arguments), lambda name, mark: None if "storage" in name else mark)
 
@@ -101,7 +96,6 @@ POSTGRES_MUTATIONS: list[Patch] = [
     a_table_that_was_removed_for_a_while_is_not_noticed,
     a_publication_that_was_replaced_for_a_while_is_not_noticed,
     what_the_publication_was_is_forgotten_at_a_restart,
-    a_schema_that_was_removed_for_a_while_is_not_noticed,
     deferrable_keys_are_accepted,
     partitions_with_an_identity_of_their_own_are_accepted,
     a_slot_that_the_server_still_creates_counts_as_complete,
