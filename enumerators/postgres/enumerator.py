@@ -192,7 +192,8 @@ class PostgresEnumerator(
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
         self._state = replace(self._state, planned_to=window.end)
-        window = replace(window, slot=self._state.slot, publication=self._state.publication)
+        server = {name: getattr(self._state, name) for name in ("slot", "publication", "system")}
+        window = replace(window, **server)
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:

@@ -367,7 +367,7 @@ class ServerPoller:
         slot = self._slot(connection, state, system=system)
         self._published = state.published if system == state.system else None
         begun = state.assigner.settled.xid if state.assigner.settled else 0
-        if system != state.system and is_upgraded(connection, known, begun):
+        if system != state.system and is_upgraded(connection, [table.oid for table in known], begun):
             _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
             self._upgraded_to = slot.confirmed
         check_scope(connection, state.publication, tables, is_first=False)

@@ -100,6 +100,7 @@ class LogWindow:
     Attributes:
         rules: the rules of the tables whose snapshot is still needed.
         slot, publication: those by which the window is read; set with ``end``.
+        system: the identifier of the server that has the window; None in a window of an older version.
         known: the oids of the tables of which every event is delivered. Events of a table that is neither
             here nor in ``rules`` are dropped: its snapshot comes later and has them. None in a window of an
             older version without a snapshot, which knows tables by their names alone.
@@ -115,6 +116,7 @@ class LogWindow:
     known: tuple[int, ...] | None = None
     slot: str | None = None
     publication: str | None = None
+    system: str | None = None
     also_by_name: bool | None = None
     keys: tuple[TableKeys, ...] | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect, row_of
-from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
+from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
 
@@ -39,22 +39,23 @@ def timeline_of(connection: Connection) -> Timeline:
     return Timeline(system=system, number=int(log_file[:8], 16))
 
 
-def is_upgraded(connection: Connection, known: Sequence[TableName], xid: int) -> bool:
+def is_upgraded(connection: Connection, oids: Sequence[int], xid: int = 0) -> bool:
     """Whether a server with another system identifier is the one that was read before, after pg_upgrade.
 
     pg_upgrade moves only slots that have sent the whole log, and keeps the numbers of tables and
     transactions: another server into which tables were copied has others.
 
     Args:
+        oids: those of known tables.
         xid: the id of a transaction that the server had begun.
     """
     present, next_xid = row_of(
         connection,
         "SELECT (SELECT count(*) FROM pg_class WHERE oid = ANY(%s::bigint[]::oid[]))::int, "
         "pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
-        [[table.oid for table in known]],
+        [list(oids)],
     )
-    return bool((present or not known) and next_xid >= xid)
+    return bool((present or not oids) and next_xid >= xid)
 
 
 def check_timeline(options: Options, *, known: Timeline, present: Timeline, position: int) -> None:

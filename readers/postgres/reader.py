@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +30,7 @@ from flip27_source.enumerators.postgres.server import (
     log_end,
 )
 from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, LogWindow, PostgresSplit, lsn_text
-from flip27_source.enumerators.postgres.timelines import timeline_of
+from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
@@ -141,41 +141,13 @@ class PostgresReader(SplitReader[PostgresSplit]):
         )
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
-        from flip27_source.readers.postgres.log import log_blocks, produced_ahead
-        from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
-        from flip27_source.readers.postgres.window_delivery import WindowDelivery
-
         assert window.end is not None
         assert window.slot is not None
-        assert window.publication is not None
-        options = self.context.options
-        slot_name, publication = window.slot, window.publication
         totals = _Totals()
         # Close the connection explicitly: psycopg's own context would wait for the end of COPY.
-        with ExitStack() as stack:
-            connection = stack.enter_context(closing(connect(options, purpose="log window")))
-            self._check_slot(connection, split_id, slot_name, window)
-            # A server that was killed sets a slot back, maybe to changes from before the publication.
-            advance_if_unused(connection, slot_name, window.first)
-            (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
-            decoder = PgOutputDecoder(first=window.first, end=window.end)
-            delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
-            gaps = stack.enter_context(publication_gaps(connection))
-            blocks = log_blocks(
-                connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
-            )
-            yield from produced_ahead(
-                self._changes(decoder, blocks, delivery, totals), interrupt=connection.cancel
-            )
-            if gaps:
-                self.context.report_data_loss(
-                    f"publication {publication} was missing when rows were changed, and the log does not "
-                    f"have these changes (up to {lsn_text(window.end)})",
-                    split_id=split_id,
-                    remedy=f"create the publication again, and {START_AGAIN}",
-                )
-            # Check again: the rows are complete only if the slot has not moved meanwhile.
-            self._check_slot(connection, split_id, slot_name, window)
+        with closing(connect(self.context.options, purpose="log window")) as connection:
+            if self._check_slot(connection, split_id, window.slot, window):
+                yield from self._rows_of_log(connection, split_id, window, totals)
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
@@ -185,6 +157,40 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 committed_at=totals.committed_at,
             )
         )
+
+    def _rows_of_log(
+        self, connection: Connection, split_id: str, window: LogWindow, totals: _Totals
+    ) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.postgres.log import log_blocks, produced_ahead
+        from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+        from flip27_source.readers.postgres.window_delivery import WindowDelivery
+
+        assert window.end is not None
+        assert window.slot is not None
+        assert window.publication is not None
+        options = self.context.options
+        slot_name, publication = window.slot, window.publication
+        # A server that was killed sets a slot back, maybe to changes from before the publication.
+        advance_if_unused(connection, slot_name, window.first)
+        (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+        decoder = PgOutputDecoder(first=window.first, end=window.end)
+        delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
+        with publication_gaps(connection) as gaps:
+            blocks = log_blocks(
+                connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
+            )
+            yield from produced_ahead(
+                self._changes(decoder, blocks, delivery, totals), interrupt=connection.cancel
+            )
+        if gaps:
+            self.context.report_data_loss(
+                f"publication {publication} was missing when rows were changed, and the log does not "
+                f"have these changes (up to {lsn_text(window.end)})",
+                split_id=split_id,
+                remedy=f"create the publication again, and {START_AGAIN}",
+            )
+        # Check again: the rows are complete only if the slot has not moved meanwhile.
+        self._check_slot(connection, split_id, slot_name, window)
 
     def _changes(
         self,
@@ -214,15 +220,25 @@ class PostgresReader(SplitReader[PostgresSplit]):
                         yield self._rows.batch(part, types, key=key)
         decoder.finish()
 
-    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
-        """Check that the slot still has the window."""
+    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> bool:
+        """Check that the slot still has the window.
+
+        Returns:
+            False if the server was upgraded since the window was planned: pg_upgrade moves a slot only if the
+            slot has sent all changes, so the window has none.
+        """
         slot = existing_slot(connection, name, needed_from=window.first)
         try:
             check_slot(slot, database=connection.info.dbname, position=window.first)
         except DataLossError as error:
             if slot.wal_status == "lost":
                 raise
+            oids = [*(window.known or ()), *(rules.table.oid for rules in window.rules)]
+            is_other = window.system not in (None, timeline_of(connection).system)
+            if is_other and is_upgraded(connection, oids):
+                return False
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
+        return True
 
     def types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns; each type is looked up only once."""

@@ -242,3 +242,15 @@ def test_a_query_continues_after_pg_upgrade(read: Callable[[MicroBatchEngine], M
             shop.execute(f"INSERT INTO orders VALUES ({number}, 'y')")
             read(engine)
         assert shop.changes(engine) == [("c", 11, "x"), ("c", 12, "y"), ("c", 13, "y")]
+
+
+def test_a_batch_that_was_planned_before_pg_upgrade_has_no_rows() -> None:
+    with postgres_server(18) as server, faulty_shop(server) as shop:
+        engine = caught_up(shop.read(heartbeatBytes="1"))
+        shop.execute("CHECKPOINT")  # the log grows, and has no changes
+        planned(engine, available_now=False)
+        server.upgrade()
+        shop.reconnect()
+        shop.execute("INSERT INTO orders VALUES (12, 'y')")
+        caught_up(engine)
+        assert shop.changes(engine) == [("c", 12, "y")]
