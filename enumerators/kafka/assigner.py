@@ -7,6 +7,8 @@ Three rules:
    position.
 3. A partition that the cluster no longer reports keeps its position. Only a topic or a partition whose
    absence has lasted counts as deleted (``cluster.Absence``).
+
+An edit that skips a partition concerns this partition, and not another one that later has its name.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class KnownTopic:
     """A topic whose partitions were found.
 
     Attributes:
-        topic_id: the id when the topic was last found; None if the brokers do not report it.
+        topic_id: the id of the topic that had the partitions; None if the brokers do not report it.
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
     """
 
@@ -72,6 +74,8 @@ class Loss:
 class _Topic:
     topic_id: str | None
     partitions: set[int]
+    former_id: str | None = None
+    """The id of the topic that had the partitions, after it has changed, until skipped ones are forgotten."""
     missing: Absence | None = None
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
@@ -134,7 +138,9 @@ class Assigner:
         if self._topics is None:
             return None
         topics = {
-            name: KnownTopic(topic_id=topic.topic_id, partitions=as_ranges(topic.partitions))
+            name: KnownTopic(
+                topic_id=topic.former_id or topic.topic_id, partitions=as_ranges(topic.partitions)
+            )
             for name, topic in self._topics.items()
         }
         return KafkaState(topics=topics, held=tuple(self._held))
@@ -179,6 +185,8 @@ class Assigner:
             if known.topic_id != described.topic_id:
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
+                if described.topic_id is not None:
+                    known.former_id = known.former_id or known.topic_id
             before = {
                 number: lacked for number, lacked in known.lacking.items() if number not in seen.get(name, ())
             }
@@ -190,6 +198,32 @@ class Assigner:
                 known.missing = _longer(None if name in seen else known.missing, absence)
                 for number in known.partitions:
                     self.ends.pop(split_id_of(name, number), None)
+
+    def forget_skipped(self, live: Iterable[KafkaSplit]) -> list[str]:
+        """Forget partitions that an edit has skipped and that are gone: if they come back, they are new.
+
+        Args:
+            live: all live splits.
+
+        Returns:
+            The ids of the splits that are forgotten.
+        """
+        gone: dict[str, tuple[_Topic, int]] = {}
+        for name, topic in (self._topics or {}).items():
+            numbers = {number for number, absence in topic.lacking.items() if absence.is_final}
+            if topic.former_id is not None:
+                numbers = topic.partitions
+            elif topic.missing is not None and topic.missing.is_final:
+                # Topics that are not chosen are not described.
+                numbers = {number for number in topic.partitions if self._chosen((name, number))}
+            gone |= {split_id_of(name, number): (topic, number) for number in numbers}
+            topic.former_id = None
+        if gone:
+            for split in (*live, *self._held):
+                gone.pop(split.split_id, None)
+        for topic, number in gone.values():
+            topic.partitions.discard(number)
+        return list(gone)
 
     def next_split(self) -> KafkaSplit | None:
         return self._held.popleft() if self._held else None

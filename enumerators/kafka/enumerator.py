@@ -122,7 +122,7 @@ class KafkaEnumerator(
         self._assigner.returned(splits)
 
     def wants_checkpoint(self) -> bool:
-        """Whether the starts of the partitions are known and must still be stored before they are read."""
+        """Whether the starts of the partitions must be stored before they are read, or some are forgotten."""
         return not self._is_stored and self._assigner.known is not None
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
@@ -143,6 +143,11 @@ class KafkaEnumerator(
         # On an idle stream this is called many times between two polls.
         if self._idle_at == (self._polls_done, len(live)):
             return ()
+        forgotten = self._assigner.forget_skipped(live)
+        if forgotten:
+            self._is_stored = False
+            self._request = self._next_request()
+            self._poll_again_for(forgotten[0])
         behind = [split for split in live if self._assigner.is_behind(split)]
         if not behind:
             self._idle_at = (self._polls_done, len(live))

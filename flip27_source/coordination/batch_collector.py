@@ -215,10 +215,11 @@ class BatchCollector(Generic[SplitT]):
             for split in live:
                 self._read_pages(split, batch, steady_ms)
             return
+        readable = self._enumerator.readable(live)
         if busy := {cut.split_id for cut in self._ledger.ranges} | set(batch.owners):
-            live = tuple(split for split in live if split.split_id not in busy)
+            readable = [split for split in readable if split.split_id not in busy]
         free: list[SplitT] = []
-        for split, cut in fair_ranges(self._enumerator.readable(live), batch.budget.left(), self._bounded):
+        for split, cut in fair_ranges(readable, batch.budget.left(), self._bounded):
             pinned_to = self._ledger.pin_of(split.split_id)
             for part in self._to_its_end(cut) if self._settings.one_batch else (cut,):
                 if pinned_to is None and self._divides_ranges:

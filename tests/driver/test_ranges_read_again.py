@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,6 +73,26 @@ def test_ranges_without_a_report_are_read_again_before_their_split_continues() -
     batches.commit()
     assert batches.batch() == [9, 11]
     assert batches.batch() is None
+
+
+class Asked(SequenceEnumerator):
+    asked: ClassVar[list[set[str]]] = []
+
+    def readable(self, live: Sequence[SequenceSplit]) -> Sequence[SequenceSplit]:
+        self.asked.append({split.split_id for split in live})
+        return super().readable(live)
+
+
+def test_the_enumerator_chooses_among_all_live_splits_also_those_with_a_range_to_read_again() -> None:
+    Asked.asked.clear()
+    batches = Batches(Asked, Numbers, OPTIONS)
+    Numbers.returned = {4, 6}
+    for _ in range(2):
+        batches.batch()
+    assert Asked.asked[-1] == {"sequence-0", "sequence-1"}
+    Numbers.returned = set()
+    assert sorted(batches.batch() or []) == [4, 6, 9, 11]
+    assert Asked.asked[-1] == {"sequence-0", "sequence-1"}
 
 
 def test_a_range_that_its_reader_returns_is_read_in_the_next_batch() -> None:

@@ -149,6 +149,57 @@ def test_a_split_of_a_recreated_topic_is_behind_after_a_restart_even_if_its_posi
     assert restarted.is_behind(replace(at_the_end, topic_id="a"))
 
 
+LACKING = {"orders": Topic(topic_id="a", partitions=(0,))}
+ANEW = {"orders": replace(ORDERS, topic_id="b")}
+
+
+@pytest.mark.parametrize(
+    ("results", "forgotten"),
+    [
+        ([poll({"orders": ORDERS}, at_s=1.0)], []),
+        ([poll(ANEW)], ["orders/1"]),
+        ([poll(LACKING, at_s=at_s) for at_s in TEN_SECONDS], ["orders/1"]),
+        ([poll({}, at_s=at_s) for at_s in TEN_SECONDS], ["orders/1"]),
+        ([poll({}, at_s=at_s) for at_s in (1.0, 2.0, 3.0)], []),
+    ],
+    ids=["it is there", "its topic is new", "it is gone", "its topic is gone", "it is away briefly"],
+)
+def test_a_partition_that_was_skipped_is_forgotten_once_it_is_gone(
+    results: list[PollResult], forgotten: list[str]
+) -> None:
+    assigner = assigner_at(FIRST, *results)
+    live = [split for split in (assigner.next_split(), assigner.next_split()) if split is not None]
+    assert assigner.forget_skipped(live[:1]) == forgotten
+    (known,) = (assigner.known or {}).values()
+    assert known[1] == {0, 1} - {1 for _ in forgotten}
+
+
+def test_a_topic_is_new_until_its_skipped_partitions_are_forgotten_also_after_a_restart() -> None:
+    assigner = assigner_at(FIRST, poll(ANEW))
+    while assigner.next_split():
+        pass
+    restarted = Assigner(assigner.state(), lambda _: True)
+    restarted.take(poll(ANEW))
+    assert restarted.forget_skipped([]) == ["orders/0", "orders/1"]
+    again = Assigner(restarted.state(), lambda _: True)
+    again.take(poll(ANEW, resolved=(0, 0)))
+    assert [split.next for split in again.held] == [0, 0]
+    assert again.forget_skipped([]) == []
+
+
+def test_partitions_that_are_not_assigned_are_not_taken_for_skipped_ones() -> None:
+    assigner = assigner_at(FIRST, poll(ANEW))
+    assert assigner.forget_skipped([]) == []
+    assert len(assigner.held) == 2
+
+
+def test_a_partition_that_was_skipped_stays_known_while_the_options_leave_its_topic_out() -> None:
+    assigner = assigner_at(FIRST, *[poll({}, at_s=at_s) for at_s in TEN_SECONDS], chosen=False)
+    while assigner.next_split():
+        pass
+    assert assigner.forget_skipped([]) == []
+
+
 def test_a_missing_partition_of_an_existing_topic_is_a_loss() -> None:
     topics = {"orders": Topic(topic_id="a", partitions=(0,))}
     assigner = assigner_at(FIRST, *[poll(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])

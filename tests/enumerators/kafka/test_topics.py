@@ -6,10 +6,12 @@ import json
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flip27_source import edits
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
@@ -341,6 +343,39 @@ def test_with_report_a_deleted_topic_that_reappears_is_new(
     kafka.topic(name=topic)
     kafka.produce(topic, [b"b", b"c"])
     engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_that_was_skipped_after_its_deletion_is_new_when_it_reappears(
+    clock: HandClock, kafka: KafkaBroker, tmp_path: Path, *, available_now: bool
+) -> None:
+    topic, other = kafka.filled_topic([b"a"]), kafka.filled_topic([b"other"])
+    engine = read(kafka, f"{topic},{other}", stateLocation=tmp_path, available_now=available_now)
+    kafka.delete_topic(topic)
+    engine.restart()
+    with pytest.raises(DataLossError, match=f"flip27 edit skip (?s:.*)--split {topic}/0"):
+        poll_for_a_while(engine, clock)
+    edits.submit(edits.plan("skip", state=str(tmp_path), why="test", splits=[f"{topic}/0"]))
+    engine.restart()
+    poll_for_a_while(engine, clock)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"b", b"c"])
+    continued(engine)
+    assert sorted(values_of(engine.rows)) == [b"a", b"b", b"c", b"other"]
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_that_was_skipped_is_new_when_its_id_is_new(
+    tansu: KafkaBroker, tmp_path: Path, *, available_now: bool
+) -> None:
+    topic = tansu.filled_topic([b"a"])
+    engine = read(tansu, topic, stateLocation=tmp_path, available_now=available_now)
+    edits.submit(edits.plan("skip", state=str(tmp_path), why="test", splits=[f"{topic}/0"]))
+    tansu.produce(topic, [b"skipped"])
+    continued(engine)
+    tansu.recreate_topic(topic, [b"b", b"c"])
+    continued(engine)
     assert values_of(engine.rows) == [b"a", b"b", b"c"]
 
 
