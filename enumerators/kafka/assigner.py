@@ -125,7 +125,7 @@ class Assigner:
     def is_behind(self, split: KafkaSplit) -> bool:
         """Whether records of the split are unread, its topic was recreated or lacks partitions.
 
-        So is a split that lacks the id of its topic, as after an edit, until a batch stores the id.
+        So is a split that lacks the id of its topic, as of older brokers, until a batch stores the id.
         """
         if split.next != self.ends.get(split.split_id):
             return True
@@ -291,9 +291,9 @@ class Assigner:
                 return None
             what = f"the partition ends at offset {top}, and offset {split.next} was to be read next: "
             if topic_id is not None and split.topic_id == topic_id:
-                what += "it lost its last records"
+                what += "it lost its last records, or an edit has set an offset beyond its end"
                 return Loss(split_id=split.split_id, what=what, begins=top, is_at_end=True)
-            what += "the topic was recreated, or lost its last records"
+            what += "the topic was recreated or lost its last records, or an edit has set this offset"
             start = None if start is None or start > end else start
         elif start is not None and split.next < start:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"

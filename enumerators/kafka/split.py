@@ -202,7 +202,7 @@ class Positions:
 def fields_at(position: NamedPosition) -> Mapping[str, Any]:
     """The fields of a split at a position that an edit names.
 
-    The id of the topic is unset: the next batch sets it.
+    The id of the topic stays: an offset is one of the topic that the query has read.
     """
     if position.word is not None:
         named = NAMED.get(position.word.lower())
@@ -220,7 +220,7 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
                 f"{number} is not an offset or a time in a partition: these are from 0 to {MOST_INTEGER}",
                 remedy="use earliest for the beginning, and latest for the end",
             )
-    return {"next": offset, "at_timestamp_ms": position.timestamp_ms, "topic_id": None}
+    return {"next": offset, "at_timestamp_ms": position.timestamp_ms}
 
 
 def offsets_between(now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:

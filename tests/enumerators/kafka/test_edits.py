@@ -28,6 +28,7 @@ from tests.enumerators.kafka.reading import (
     options_of,
     read,
     stream,
+    values_of,
 )
 from tests.kafka_server import KafkaBroker, Record
 
@@ -160,6 +161,40 @@ def test_a_topic_that_is_recreated_after_a_partition_was_moved_to_its_end_is_rec
     tansu.recreate_topic(topic, [b"new"] * 5)
     with pytest.raises(DataLossError, match="was deleted and recreated"):
         continued(engine)
+
+
+def test_an_offset_beyond_the_end_is_the_end_with_report(tansu: KafkaBroker, tmp_path: Path) -> None:
+    topic = tansu.filled_topic([b"a", b"b", b"c"])
+    engine = read(tansu, topic, stateLocation=tmp_path, onDataLoss="report")
+    set_position(engine, f"{topic}/0", offset=8)
+    tansu.produce(topic, [b"later"])
+    continued(engine)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+
+
+def test_an_offset_beyond_the_end_stops_the_query_with_the_command_for_the_end(
+    tansu: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = tansu.filled_topic([b"a", b"b", b"c"])
+    engine = read(tansu, topic, stateLocation=tmp_path)
+    with pytest.raises(DataLossError, match="an edit has set an offset beyond its end(?s:.*)--to-offset 3 "):
+        set_position(engine, f"{topic}/0", offset=8)
+    tansu.produce(topic, [b"later"])
+    set_position(engine, f"{topic}/0", offset=3)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
+
+
+def test_an_offset_of_a_topic_that_was_recreated_is_not_one_of_the_new_topic(
+    tansu: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = tansu.filled_topic([b"a", b"b", b"c"])
+    engine = read(tansu, topic, stateLocation=tmp_path)
+    engine.stop()
+    tansu.recreate_topic(topic, [b"d", b"e", b"f", b"g"])
+    with pytest.raises(DataLossError, match="was deleted and recreated(?s:.*)--to earliest"):
+        set_position(engine, f"{topic}/0", offset=2)
+    set_position(engine, f"{topic}/0", word="earliest")
+    assert values_of(engine.rows) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
 
 
 def test_a_partition_that_is_skipped_is_not_read_again(
