@@ -177,7 +177,7 @@ def test_an_offset_beyond_the_end_stops_the_query_with_the_command_for_the_end(
 ) -> None:
     topic = tansu.filled_topic([b"a", b"b", b"c"])
     engine = read(tansu, topic, stateLocation=tmp_path)
-    with pytest.raises(DataLossError, match="an edit has set an offset beyond its end(?s:.*)--to-offset 3 "):
+    with pytest.raises(DataLossError, match=r"an edit has set an offset beyond its end(?s:.*)--to-offset 3 "):
         set_position(engine, f"{topic}/0", offset=8)
     tansu.produce(topic, [b"later"])
     set_position(engine, f"{topic}/0", offset=3)
@@ -191,7 +191,7 @@ def test_an_offset_of_a_topic_that_was_recreated_is_not_one_of_the_new_topic(
     engine = read(tansu, topic, stateLocation=tmp_path)
     engine.stop()
     tansu.recreate_topic(topic, [b"d", b"e", b"f", b"g"])
-    with pytest.raises(DataLossError, match="was deleted and recreated(?s:.*)--to earliest"):
+    with pytest.raises(DataLossError, match=r"was deleted and recreated(?s:.*)--to earliest"):
         set_position(engine, f"{topic}/0", offset=2)
     set_position(engine, f"{topic}/0", word="earliest")
     assert values_of(engine.rows) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
