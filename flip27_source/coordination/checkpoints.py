@@ -6,6 +6,7 @@ runtime/checkpoint). Pure values.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -136,6 +137,14 @@ class LedgerState(Generic[SplitT]):
     losses: tuple[DataLoss, ...] = ()
     loss_count: int = 0
     finished: int = 0
+
+    def quarantined_as(self, split_ids: Collection[str]) -> list[QuarantinedSplit[SplitT]]:
+        """All quarantined splits with these ids, in order.
+
+        Several may have one id: ranges that were cut from one split, or records of a topic and of another one
+        that later had its name.
+        """
+        return [item for item in self.quarantined if item.split.split_id in split_ids]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,10 @@ class Editing(Generic[SplitT]):
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
 
     def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Read quarantined splits again; ranges that have no id of their own are read again as they are."""
+        """Read quarantined splits again, the first of each id.
+
+        Ranges that have no id of their own are read again as they are, all of them.
+        """
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
         waiting: dict[str, SplitT] = {}
         ranges: list[SplitT] = []
@@ -169,7 +172,7 @@ class Editing(Generic[SplitT]):
             else:
                 kept.append(item)
         chosen = waiting.keys() | {cut.split_id for cut in ranges}
-        quarantined = {item.split.split_id for item in ledger.quarantined}
+        quarantined = {item.split.split_id for item in ledger.quarantined_as(wanted)}
         ledger = replace(
             ledger,
             quarantined=tuple(kept),
@@ -186,7 +189,7 @@ class Editing(Generic[SplitT]):
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
-        found = wanted & {item.split.split_id for item in ledger.quarantined}
+        found = {item.split.split_id for item in ledger.quarantined_as(wanted)}
         kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)
         return Edited(
             snapshot=replace(snapshot, ledger=replace(ledger, quarantined=kept)),

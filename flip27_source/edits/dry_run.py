@@ -228,7 +228,9 @@ def _candidates(copy: StateCopy, request: EditRequest, selection: Selection) -> 
         case EditOperation.SET_POSITION:
             return selection.chosen(live(copy), "that is live")
         case EditOperation.QUARANTINE_RETRY | EditOperation.QUARANTINE_DROP:
-            return selection.chosen(quarantined(copy), "that is quarantined")
+            all_of_them = list(quarantined(copy))
+            wanted = {item.split_id for item in selection.chosen(all_of_them, "that is quarantined")}
+            return [item for item in all_of_them if item.split_id in wanted]
     forgets = request.operation is EditOperation.FORGET
     candidates = list(planned(copy, selection.asked, without=UNREAD - {DROPPED} if forgets else UNREAD))
     if forgets:
@@ -287,8 +289,15 @@ def _changes(
     live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
     changes = []
     changed = set(edited.changed)
-    for item in _listed(copy, candidates):
-        if item.split_id in changed:
+    if request.operation in (EditOperation.QUARANTINE_RETRY, EditOperation.QUARANTINE_DROP):
+        left = [item.split for item in edited.snapshot.ledger.quarantined_as(changed)]
+        listed = candidates
+    else:
+        left, listed = [], _listed(copy, candidates)
+    for item in listed:
+        if item.split in left:
+            changes.append(_change(item, f"{_LEFT_ALONE}: an older one with this id is read first"))
+        elif item.split_id in changed:
             changes.append(_change(item, _then(copy, request, item, live_now.get(item.split_id))))
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
             changes.append(_change(item, "is never read, if the enumerator can skip splits that it holds"))

@@ -193,6 +193,38 @@ def test_dropped_records_are_removed_from_the_quarantine(queries: Queries) -> No
     assert queries.quarantined() == [f"{topic}/0@1"]
 
 
+def records_of_two_topics(queries: Queries) -> tuple[MicroBatchEngine, str]:
+    """A query with two records in its quarantine, of a topic and of the one that replaced it; their id."""
+    topic = queries.kafka.filled_topic([b"older", b'{"id": 1}'])
+    engine = queries.started(topic, onDataLoss="report")
+    queries.kafka.recreate_topic(topic, [b"newer"])
+    engine.process_all_available()
+    engine.stop()
+    assert queries.quarantined() == [f"{topic}/0@0"] * 2
+    return engine, f"{topic}/0@0"
+
+
+def test_a_dry_run_shows_each_of_the_records_with_one_id_that_a_drop_removes(queries: Queries) -> None:
+    engine, record = records_of_two_topics(queries)
+    plan = edits.plan("quarantine drop", state=str(queries.folder), why="test", splits=[record])
+    assert [change.then for change in plan.changes] == ["is never read"] * 2
+    assert ["older" in change.now for change in plan.changes] == [True, False]
+    edits.submit(plan)
+    continued(engine)
+    assert queries.quarantined() == []
+
+
+def test_of_records_with_one_id_a_retry_reads_the_first_as_its_dry_run_says(queries: Queries) -> None:
+    engine, record = records_of_two_topics(queries)
+    plan = edits.plan("quarantine retry", state=str(queries.folder), why="test", splits=[record])
+    first, other = plan.changes
+    assert (first.then, "older" in first.now) == ("is tried again", True)
+    assert (other.then.partition(":")[0], "newer" in other.now) == ("is left alone", True)
+    assert retry(engine, record, schema=TEXTS, valueFormat="string") == [("older", 0)]
+    assert retry(engine, record) == [("newer", 0)]
+    assert queries.quarantined() == []
+
+
 @pytest.mark.parametrize("limits", [{"maxOffsetsPerTrigger": 2}, {"minPartitions": 6}])
 def test_records_are_retried_within_the_limits_of_batches(queries: Queries, limits: dict[str, int]) -> None:
     topic = queries.kafka.filled_topic([b"%d" % number for number in range(5)])
