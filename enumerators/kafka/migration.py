@@ -14,7 +14,7 @@ from typing import Any
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import REQUEST_TIMEOUT_S, Cluster
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition
+from flip27_source.enumerators.kafka.split import EARLIEST, TopicPartition, split_id_of
 from flip27_source.enumerators.kafka.start_positions import offsets
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
@@ -139,5 +139,12 @@ def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds
         present = cluster.topics(sorted(topics))
         keys = [(name, number) for name, topic in present.items() for number in topic.partitions]
         firsts = cluster.offsets(dict.fromkeys(keys, EARLIEST))
-        ends = cluster.offsets(dict.fromkeys(keys, LATEST))
-    return {key: Bounds(first=firsts[key], end=ends[key]) for key in keys if key in firsts and key in ends}
+        # The other reader may have read records of transactions that are still open.
+        ends = cluster.high_watermarks(keys)
+    for key in keys:
+        if key not in firsts or key not in ends:
+            raise DiscoveryError(
+                f"the brokers did not report the offsets of partition {split_id_of(*key)}",
+                remedy="wait until the partition has a leader, and let the user DESCRIBE its topic",
+            )
+    return {key: Bounds(first=firsts[key], end=ends[key]) for key in keys}

@@ -293,35 +293,49 @@ class ClusterPoller:
         *,
         is_start: bool = False,
     ) -> dict[TopicPartition, int]:
-        """The offsets of positions; partitions without a leader are left out."""
+        """The offsets of positions; partitions without a leader are left out.
+
+        A stream may start within an open transaction, which another reader has read: it waits for its end.
+        """
         requested = {
             key: position.offset if position.timestamp_ms is None else position.timestamp_ms
             for key, position in positions.items()
             if position.offset in (EARLIEST, AT_TIMESTAMP)
         }
         answers = self._connected.offsets(requested)
+        tops = self._connected.high_watermarks(
+            key for key, position in positions.items() if position.offset > ends.get(key, position.offset)
+        )
         offsets: dict[TopicPartition, int] = {}
         for key, position in positions.items():
             if key not in ends or (key in requested and key not in answers):
                 continue
+            if position.offset > ends[key] and key not in tops:
+                continue
             if position.offset == LATEST:
                 offsets[key] = ends[key]
             elif key not in requested:
-                offsets[key] = self._checked(key, position.offset, ends[key], is_start=is_start)
+                top = tops.get(key, ends[key])
+                offsets[key] = self._checked(key, position.offset, ends[key], top, is_start=is_start)
             elif answers[key] >= 0:
                 offsets[key] = min(answers[key], ends[key])
             else:
                 offsets[key] = self._at_end(key, position, ends[key], is_start=is_start)
         return offsets
 
-    def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
+    def _checked(self, key: TopicPartition, offset: int, end: int, top: int, *, is_start: bool) -> int:
         if is_start and self._last is not None:
             return min(offset, end)  # a batch read that starts after the end is empty, as in Spark
-        if offset > end:
-            option = (self._last or self._first).option
+        set_offset = f"{(self._last or self._first).option} sets offset {offset} for {split_id_of(*key)}"
+        if offset > top:
             raise OptionError(
-                f"{option} sets offset {offset} for {split_id_of(*key)}, which ends at {end}",
+                f"{set_offset}, which ends at {top}",
                 remedy="choose an offset that the partition has, or latest",
+            )
+        if offset > end and not is_start:
+            raise OptionError(
+                f"{set_offset}, where a transaction is open from {end} on",
+                remedy="wait until the transaction has ended, or choose latest",
             )
         return offset
 

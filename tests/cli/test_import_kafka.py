@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27
+from tests.enumerators.kafka.reading import continued, read, values_of
 from tests.kafka_server import KafkaBroker
 
 
@@ -74,6 +75,21 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     alone = flip27("import", "kafka", "--checkpoint", checkpoint)
     assert alone.code == 0
     assert "the cluster was not queried" in alone.err
+
+
+def test_records_of_an_open_transaction_that_the_other_reader_has_are_not_gone(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.filled_topic([b"a"])
+    with kafka.open_transaction(topic, [b"b", b"c"]) as producer:
+        checkpoint = spark_checkpoint(tmp_path, json.dumps({topic: {"0": 3}}), committed=0)
+        said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers_of(kafka), "--json")
+        assert said.code == 0, said.err
+        engine = read(kafka, topic, startingOffsets=said.data["options"]["startingOffsets"])
+        producer.commit_transaction(30)
+    kafka.produce(topic, [b"d"])
+    continued(engine)
+    assert values_of(engine.rows) == [b"d"]
 
 
 def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(kafka: KafkaBroker) -> None:

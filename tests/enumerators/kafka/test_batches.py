@@ -78,6 +78,16 @@ def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None
     assert len(engine.rows) == 2
 
 
+def test_a_batch_read_that_is_to_end_within_an_open_transaction_says_so(kafka: KafkaBroker) -> None:
+    topic = filled(kafka, 3)
+    ends = json.dumps({topic: {"0": 5}})
+    with kafka.open_transaction(topic, [b"a", b"b"]) as producer:
+        with pytest.raises(OptionError, match=f"offset 5 for {topic}/0, where a transaction is open from 3 on"):
+            batch_read(kafka, topic, endingOffsets=ends)
+        producer.commit_transaction(30)
+    assert batch_read(kafka, topic, endingOffsets=ends) == {f"{topic}/0": [0, 1, 2, 3, 4]}
+
+
 def test_available_now_ends_at_the_offsets_at_its_start(kafka: KafkaBroker) -> None:
     topic = filled(kafka, 4)
     engine = stream(kafka, topic, available_now=True, maxOffsetsPerTrigger=3, minOffsetsPerTrigger=2)
