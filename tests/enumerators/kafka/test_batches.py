@@ -82,7 +82,7 @@ def test_a_batch_read_that_is_to_end_within_an_open_transaction_says_so(kafka: K
     topic = filled(kafka, 3)
     ends = json.dumps({topic: {"0": 5}})
     with kafka.open_transaction(topic, [b"a", b"b"]) as producer:
-        with pytest.raises(OptionError, match=f"offset 5 for {topic}/0, where a transaction is open from 3 on"):
+        with pytest.raises(OptionError, match="where a transaction is open from 3 on"):
             batch_read(kafka, topic, endingOffsets=ends)
         producer.commit_transaction(30)
     assert batch_read(kafka, topic, endingOffsets=ends) == {f"{topic}/0": [0, 1, 2, 3, 4]}
