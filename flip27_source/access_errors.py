@@ -101,7 +101,10 @@ _TYPES = {
     ),
 }  # fmt: skip
 _STATUSES = {401: CREDENTIALS, 403: PERMISSION, 407: NETWORK, **dict.fromkeys((408, 425, 429), BUSY)}
-_SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
+_SQLSTATES = {
+    **dict.fromkeys(("25P03", "25P04", "40", "53", "55", "57"), BUSY),  # 25P: a transaction took too long
+    "08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "58": DISK,
+}  # fmt: skip
 _SQLITE = {  # SQLite's errors of access have the same type as those of wrong SQL
     **dict.fromkeys((3, 23), PERMISSION), **dict.fromkeys((5, 6, 9, 15), BUSY), 7: MEMORY,
     **dict.fromkeys((8, 10, 13, 14), DISK),

@@ -81,7 +81,9 @@ class AdbcDatabase(Database):
             settings["adbc.sqlite.query.batch_rows"] = str(max(first_rows, ROWS_PER_BATCH))
         with self.guarded(), self._connection.cursor(adbc_stmt_kwargs=settings) as cursor:
             cursor.execute(sql)
-            yield from cursor.fetch_record_batch()
+            # The reader that fetch_record_batch returns raises errors without their SQLSTATE.
+            results: Any = cursor._results
+            yield from results.reader
 
     def close(self) -> None:
         with contextlib.suppress(Exception):

@@ -467,6 +467,34 @@ def test_a_range_of_postgresql_that_cannot_be_reached_is_not_quarantined(
         check_not_quarantined(options, lambda: connection.execute(statement.format(role=role.name)))
 
 
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize("code", ["40001", "40P01", "53200", "55P03", "57014"])
+def test_a_range_whose_rows_the_server_stops_sending_is_not_quarantined(
+    postgres: PostgresServer, code: str, with_adbc: bool
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        create = "CREATE OR REPLACE FUNCTION is_sent(id int) RETURNS boolean LANGUAGE plpgsql AS"
+        connection.execute(f"{create} 'BEGIN RETURN true; END'")
+        connection.execute("CREATE VIEW t AS SELECT id FROM generate_series(1, 9) AS id WHERE is_sent(id)")
+        options = of_postgres(postgres, name, with_adbc=with_adbc, table="t", cursorColumns="id")
+        fails = f"$$BEGIN RAISE 'no' USING ERRCODE = '{code}'; END$$"
+        check_not_quarantined(options, lambda: connection.execute(f"{create} {fails}"))
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_a_range_of_a_locked_table_is_not_quarantined_and_the_remedy_is_about_the_lock(
+    postgres: PostgresServer, with_adbc: bool
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS id")
+        connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '1ms'")
+        options = of_postgres(postgres, name, with_adbc=with_adbc, table="t", cursorColumns="id")
+        with postgres.connect(name, autocommit=False) as writer:
+            check_not_quarantined(
+                options, lambda: writer.execute("LOCK TABLE t"), remedy="transaction that holds the lock"
+            )
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy", "duckdb"])
 def test_a_range_of_a_database_file_that_is_missing_is_not_quarantined(kind: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
@@ -501,8 +529,8 @@ def test_a_range_of_a_locked_database_file_is_not_quarantined(kind: str, tmp_pat
                 holder.communicate(b"\n")
 
 
-def check_not_quarantined(options: dict[str, str], change: Callable[[], object]) -> None:
+def check_not_quarantined(options: dict[str, str], change: Callable[[], object], *, remedy: str = "") -> None:
     Disturbed.change = staticmethod(change)
     engine = MicroBatchEngine({**options, "onSplitError": "quarantine"}, reader=Disturbed, schema=IDS)
-    with pytest.raises(AccessError, match="nothing was quarantined or lost"):
+    with pytest.raises(AccessError, match=rf"{remedy}.*nothing was quarantined or lost"):
         engine.run_batch()
