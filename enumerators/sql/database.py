@@ -34,6 +34,8 @@ _REMEDIES = (
     (r"no such table|does not exist|unknown table|catalog error|undefinedtable|no such column|binder error",
      "check options table, query and cursorColumns, and the rights of the user"),
     (r"permission denied|not authorized", "give the user of uri the right to SELECT"),
+    (r"invalid byte sequence",
+     "correct the texts that are not UTF-8; or select bytes by option query: convert_to(name, 'SQL_ASCII')"),
     (r"lock timeout|could not obtain lock",
      "end the transaction that holds the lock (pg_locks), or set a longer lock_timeout"),
     (r"\block(ed)?\b", "wait until the process that writes has closed the file; the read is retried"),

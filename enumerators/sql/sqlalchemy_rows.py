@@ -43,8 +43,12 @@ class SqlAlchemyDatabase(Database):
             and not url.database.startswith((":", "file:"))
         ):
             check_sqlite_file(url.database)
+        # psycopg2 decodes texts by the encoding that it finds when it connects, whatever is set later.
+        arguments = {"client_encoding": "utf8"} if url.get_driver_name().startswith("psycopg") else {}
         with self.guarded(), driver_needed(url.drivername, also=""):
-            self.engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+            self.engine = sqlalchemy.create_engine(
+                url, poolclass=sqlalchemy.NullPool, hide_parameters=True, connect_args=arguments
+            )
             self._connection = self.engine.connect()
         self.set_up(lambda: self.engine.dialect.name)
 

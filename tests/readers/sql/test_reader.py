@@ -298,6 +298,31 @@ def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: Postg
     assert set(second.values()) == {2, None}
 
 
+@pytest.mark.parametrize("driver", ["adbc", "psycopg", "psycopg2"])
+def test_texts_of_postgresql_are_read_unchanged_whatever_the_encoding_of_the_database(
+    postgres: PostgresServer, driver: str
+) -> None:
+    with postgres.database(encoding="LATIN1") as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 'Müller' AS id, 'Ã©' AS \"näme\"")
+        options = of_postgres(postgres, name, with_adbc=driver == "adbc", table="t", cursorColumns="id")
+        options["uri"] = options["uri"].replace("+psycopg:", f"+{driver}:")
+        assert rows(options) == [{"id": "Müller", "näme": "Ã©"}]
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_texts_that_are_not_utf_8_are_refused_and_can_be_read_as_bytes(
+    postgres: PostgresServer, with_adbc: bool
+) -> None:
+    with postgres.database(encoding="SQL_ASCII") as name, postgres.connect(name) as connection:
+        connection.execute(r"CREATE TABLE t AS SELECT 1 AS id, E'M\374ller' AS name")
+        options = of_postgres(postgres, name, with_adbc=with_adbc, cursorColumns="id", discoveryRetries="0")
+        with pytest.raises(Flip27Error, match=r"(?s)invalid byte sequence.*convert_to"):
+            rows(options | {"table": "t"}, pa.schema([("name", pa.string())]))
+        del options["table"]
+        query = "SELECT id, convert_to(name, 'SQL_ASCII') AS name FROM t"
+        assert rows(options | {"query": query}) == [{"id": 1, "name": b"M\xfcller"}]
+
+
 def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
     file = str(tmp_path / "types.duckdb")
     with duckdb.connect(file) as connection:
