@@ -123,6 +123,16 @@ class PostgresServer(ServerProcess):
         self.stop()
         self.start(**settings)
 
+    def kill_a_session(self) -> None:
+        """Send SIGKILL to one session: the server ends all others and recovers, but its process stays."""
+        import psycopg
+
+        with self.connect() as session, self.connect() as other:
+            os.kill(session.info.backend_pid, signal.SIGKILL)
+            with contextlib.suppress(psycopg.OperationalError):
+                other.execute("SELECT pg_sleep(600)")  # until the server ends it
+        until(lambda: self._refusal() is None, lambda: f"the server does not recover: {self._refusal()}")
+
     def connect(
         self, database: str = "postgres", *, role: Role | None = None, **more: Any
     ) -> psycopg.Connection:

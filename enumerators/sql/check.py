@@ -98,7 +98,7 @@ def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Fi
             writing = writers_of(table.database, options[opts.TABLE])
         except Flip27Error as error:
             return failed(check, error.what, error.remedy)
-        return ok(check, f"rows wait for transactions that write ({len(writing.processes)} now)")
+        return ok(check, f"rows wait for transactions that write ({len(writing)} now)")
     if lag_s:
         return ok(check, f"rows wait until their time is {lag_s:g} seconds ago")
     if database in _ONE_WRITER:

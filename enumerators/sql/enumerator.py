@@ -163,7 +163,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             writers = writers_of(table.database, options[opts.TABLE])
             safe, self._waiting = settled(self._waiting, allowed, writers)
             waiting = self._waiting
-            processes = {} if waiting is None else waiting.writers.processes
+            processes = {} if waiting is None else waiting.writers
             self.context.metrics.gauge("openTransactions", len(processes))
             if safe is not None or waiting is None or not self._is_bounded:
                 return safe

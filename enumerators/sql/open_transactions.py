@@ -12,7 +12,8 @@ What lives here: the rule, and the query for the holders.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from flip27_source.enumerators.sql.database import Database, DatabaseFailure
 from flip27_source.enumerators.sql.split import Cursor
@@ -33,24 +34,18 @@ WHERE l.locktype = 'relation' AND l.granted AND l.relation >= 16384
 SERVER = """
 SELECT CASE WHEN pg_is_in_recovery() THEN 'standby'
   WHEN EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass({table}) AND relkind = 'm') THEN 'copy'
-  ELSE CAST(pg_postmaster_start_time() AS text) END
+  END
 """
 
 _OR_LAG = 'or add .option("waitForTransactions", "false"), and a lag that is longer than any transaction'
 _REMEDY = f"read from the primary server; {_OR_LAG}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writers:
-    """The transactions that hold locks for writing.
+Writers: TypeAlias = Mapping[str, str]
+"""The transactions that hold locks for writing: the process of each, by its id."""
 
-    Attributes:
-        server: the run of the server. A prepared transaction gets another id when the server restarts.
-        processes: the process of each transaction, by its id.
-    """
-
-    server: str
-    processes: Mapping[str, str]
+_RECOVERED = "-1/"
+"""The start of the id that a prepared transaction gets when the server recovers, even without a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +68,17 @@ def settled(
     """
     safe: Cursor | None = None
     if waiting is not None:
-        before, left = waiting.writers, writers.processes
-        if before.server == writers.server:
-            left = {name: pid for name, pid in before.processes.items() if name in left}
+        left = {
+            name: process
+            for name, process in writers.items()
+            if name in waiting.writers or name.startswith(_RECOVERED)
+        }
         if left:
-            return None, Waiting(newest=waiting.newest, writers=replace(writers, processes=left))
+            return None, Waiting(newest=waiting.newest, writers=left)
         safe = waiting.newest
     if newest is None:
         return safe, None
-    if not writers.processes:
+    if not writers:
         return newest, None
     return safe, Waiting(newest=newest, writers=writers)
 
@@ -111,4 +108,4 @@ def writers_of(database: Database, table: str | None) -> Writers:
         raise DiscoveryError(
             f"the server does not show its open transactions: {failure.what}", remedy=_REMEDY
         ) from None
-    return Writers(server=server, processes=dict(rows))
+    return dict(rows)

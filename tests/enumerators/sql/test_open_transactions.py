@@ -27,7 +27,7 @@ def waiting(number: int, *names: str) -> Waiting:
 
 
 def writers(*names: str) -> Writers:
-    return Writers(server="today", processes=dict.fromkeys(names, "1"))
+    return dict.fromkeys(names, "1")
 
 
 def test_without_writers_all_visible_rows_are_safe() -> None:
@@ -45,6 +45,10 @@ def test_rows_do_not_wait_for_writers_that_begin_later() -> None:
 def test_rows_are_safe_once_their_writers_have_ended_and_later_rows_wait_for_the_others() -> None:
     assert settled(waiting(6, "b"), cursor(9), writers("c")) == (cursor(6), waiting(9, "c"))
     assert settled(waiting(6, "b"), cursor(9), writers()) == (cursor(9), None)
+
+
+def test_rows_wait_for_a_prepared_transaction_that_has_another_name_since_the_server_recovered() -> None:
+    assert settled(waiting(6, "9/2"), cursor(9), writers("-1/745")) == (None, waiting(6, "-1/745"))
 
 
 @pytest.fixture
@@ -142,17 +146,26 @@ def test_rows_wait_for_a_prepared_transaction(shop: Shop, begin: Begin, engine: 
     assert polled(engine) == [[1, 2]]
 
 
-def test_rows_wait_for_a_prepared_transaction_while_the_server_restarts(flip27_engine: Engine) -> None:
+@pytest.mark.parametrize("event", ["restart", "kill_a_session"])
+@pytest.mark.parametrize("is_prepared_first", [True, False], ids=["prepared first", "prepared while waiting"])
+def test_rows_wait_for_a_prepared_transaction_although_the_server_recovers(
+    flip27_engine: Engine, event: str, is_prepared_first: bool
+) -> None:
     with postgres_server() as server, server.database() as name:
         with server.connect(name) as connection:
             connection.execute("CREATE TABLE events (id bigserial PRIMARY KEY, name text)")
         engine = flip27_engine(of_postgres(server, name, table="events", cursorColumns="id"))
         assert batches_of(engine) == []
-        with server.connect(name) as connection:
-            for statement in ("BEGIN", EVENT, "PREPARE TRANSACTION 'flip27'", EVENT):
-                connection.execute(statement)
-        assert polled(engine) == []
-        server.restart()
+        with server.connect(name) as writer, server.connect(name) as other:
+            writer.execute("BEGIN")
+            writer.execute(EVENT)
+            if is_prepared_first:
+                writer.execute("PREPARE TRANSACTION 'flip27'")
+            other.execute(EVENT)
+            assert polled(engine) == []
+            if not is_prepared_first:
+                writer.execute("PREPARE TRANSACTION 'flip27'")
+        getattr(server, event)()
         assert polled(engine) == []
         with server.connect(name) as connection:
             connection.execute("COMMIT PREPARED 'flip27'")
