@@ -22,14 +22,17 @@ FUTURE = dt.timedelta(minutes=1)
 """Times that are further ahead of the clock than this are most likely in another time zone."""
 
 _ONE_WRITER = ("sqlite", "duckdb")
-_HAS_INDEX = """
-SELECT count(*) FROM pg_catalog.pg_index AS i
-WHERE i.indrelid = to_regclass({table}) AND i.indisvalid AND i.indpred IS NULL AND (
+_INDEXES = """
+SELECT CASE WHEN c.relkind IN ('r', 'p', 'm') THEN (
+  SELECT count(*) FROM pg_catalog.pg_index AS i
+  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND (
     SELECT string_agg(CAST(a.attname AS text), ',' ORDER BY k.place)
     FROM unnest(CAST(i.indkey AS int2[])) WITH ORDINALITY AS k (number, place)
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.number
     WHERE k.place <= {count}) = {columns}
+) END FROM pg_catalog.pg_class AS c WHERE c.oid = to_regclass({table})
 """
+"""The number of indexes; NULL for views and foreign tables, which have none."""
 
 
 def findings(options: Options) -> Iterator[Finding]:
@@ -52,7 +55,7 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     yield _nulls(table, options)
     name = options[opts.TABLE]
     if table.database.dialect.name == "postgresql" and name is not None:
-        yield _index(table, name, opts.cursor_columns(options))
+        yield from _index(table, name, opts.cursor_columns(options))
     has_time = newest is not None and is_time(table.plain(newest), newest.types[0])
     yield _late_commits(table, options, has_time=has_time)
     if newest is not None and has_time:
@@ -70,21 +73,23 @@ def _nulls(table: CursorTable, options: Options) -> Finding:
     return ok_unless("NULL", "no row has NULL in a cursor column", table.check_nulls)
 
 
-def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Finding:
+def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Iterator[Finding]:
     dialect = table.database.dialect
-    sql = _HAS_INDEX.format(
+    sql = _INDEXES.format(
         table=dialect.literal(name, "string"),
         count=len(columns),
         columns=dialect.literal(",".join(columns), "string"),
     )
     listed = ", ".join(map(dialect.quoted, columns))
-    if int(table.database.value(sql)):
-        return ok("index", f"an index begins with {listed}")
-    return warning(
-        "index",
-        f"no index begins with {listed}: each poll scans the table",
-        f"CREATE INDEX ON {name} ({listed});",
-    )
+    indexes = table.database.value(sql)
+    if indexes:
+        yield ok("index", f"an index begins with {listed}")
+    elif indexes is not None:
+        yield warning(
+            "index",
+            f"no index begins with {listed}: each poll scans the table",
+            f"CREATE INDEX ON {name} ({listed});",
+        )
 
 
 def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Finding:

@@ -31,14 +31,51 @@ WHERE l.locktype = 'relation' AND l.granted AND l.relation >= 16384
   AND (c.relkind IS NULL OR c.relkind IN ('r', 'p', 'S'))
   AND l.pid IS DISTINCT FROM pg_backend_pid()
 """
-SERVER = """
-SELECT CASE WHEN pg_is_in_recovery() THEN 'standby'
-  WHEN EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass({table}) AND relkind = 'm') THEN 'copy'
-  END
+# A table contains the rows of its partitions and children, and a view those of the relations in its rule.
+WITHOUT_LOCKS = """
+WITH RECURSIVE used (oid) AS (
+  SELECT CAST(to_regclass({table}) AS oid)
+  UNION
+  SELECT more.oid FROM used CROSS JOIN LATERAL (
+    SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = used.oid
+    UNION ALL
+    SELECT d.refobjid FROM pg_catalog.pg_rewrite AS r JOIN pg_catalog.pg_depend AS d ON d.objid = r.oid
+    WHERE r.ev_class = used.oid AND r.ev_type = '1'
+      AND d.classid = CAST('pg_rewrite' AS regclass) AND d.refclassid = CAST('pg_class' AS regclass)
+  ) AS more (oid)
+)
+SELECT 'standby', '' WHERE pg_is_in_recovery()
+UNION ALL
+SELECT CASE c.relkind WHEN 'm' THEN 'copy' WHEN 'f' THEN 'foreign' ELSE 'subscribed' END,
+  CASE WHEN c.oid <> to_regclass({table}) THEN CAST(CAST(c.oid AS regclass) AS text) ELSE '' END
+FROM used JOIN pg_catalog.pg_class AS c ON c.oid = used.oid
+WHERE c.relkind IN ('m', 'f') OR EXISTS (
+  SELECT FROM pg_catalog.pg_subscription_rel AS s WHERE s.srrelid = c.oid
+  OR s.srrelid IN (SELECT CAST(relid AS oid) FROM pg_partition_ancestors(CAST(c.oid AS regclass))))
+LIMIT 1
 """
+"""Why the server does not show the locks of all transactions that write rows: the kind, and for a relation
+that ``table`` is not itself, its name."""
 
 _OR_LAG = 'or add .option("waitForTransactions", "false"), and a lag that is longer than any transaction'
-_REMEDY = f"read from the primary server; {_OR_LAG}"
+_REASONS = {
+    "standby": (
+        "the server is a standby, which does not show the open transactions of its primary",
+        f"read from the primary server; {_OR_LAG}",
+    ),
+    "copy": (
+        "{} is a materialized view: no lock shows which transactions that have ended a refresh has left out",
+        f"read the tables of the view; {_OR_LAG} and the time between two refreshes",
+    ),
+    "foreign": (
+        "{} is a foreign table: only the server that has its rows knows which transactions write",
+        f"read from that server; {_OR_LAG} there",
+    ),
+    "subscribed": (
+        "{} is filled by a subscription: only the publisher knows which transactions write",
+        f"read from the publisher; {_OR_LAG} there and the delay of the replication",
+    ),
+}
 
 
 Writers: TypeAlias = Mapping[str, str]
@@ -91,21 +128,15 @@ def writers_of(database: Database, table: str | None) -> Writers:
     """
     try:
         literal = "NULL" if table is None else database.dialect.literal(table, "string")
-        server = database.value(SERVER.format(table=literal))
-        if server == "copy":
-            raise DiscoveryError(
-                f"{table} is a materialized view: a refresh adds rows of transactions that have ended, also "
-                "below rows that were read, and no lock shows which transactions a refresh has left out",
-                remedy=f"read the tables of the view; {_OR_LAG} and the time between two refreshes",
-            )
-        if server == "standby":
-            raise DiscoveryError(
-                "the server is a standby, which does not show the open transactions of its primary",
-                remedy=_REMEDY,
-            )
+        _, reasons = database.rows(WITHOUT_LOCKS.format(table=literal))
         _, rows = database.rows(WRITERS)
     except DatabaseFailure as failure:
         raise DiscoveryError(
-            f"the server does not show its open transactions: {failure.what}", remedy=_REMEDY
+            f"the server does not show its open transactions: {failure.what}",
+            remedy=f"{failure.remedy}; {_OR_LAG}",
         ) from None
+    for kind, relation in reasons:
+        what, remedy = _REASONS[kind]
+        named = f"{relation}, from which {table} takes rows," if relation else table
+        raise DiscoveryError(what.format(named), remedy=remedy)
     return dict(rows)

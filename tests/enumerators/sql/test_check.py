@@ -12,7 +12,7 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, of_postgres, postgres_shop
+from tests.enumerators.sql.shops import DAY, ORDERS, TYPES, Shop, batches_of, of_postgres, postgres_shop
 from tests.postgres_server import PostgresServer, postgres_server
 
 
@@ -101,6 +101,71 @@ def test_a_materialized_view_needs_a_lag_because_its_refresh_adds_rows_below_tho
     with pytest.raises(DiscoveryError, match="copies is a materialized view"):
         batches_of(MicroBatchEngine(copies))
     assert len(batches_of(MicroBatchEngine({**copies, "waitForTransactions": "false"}))) == 1
+
+
+FOREIGN = "SERVER files OPTIONS (program 'true', format 'csv')"
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("copies", "copies is a foreign table"),
+        ("public.copies", "public.copies is a foreign table"),
+        ("parted", "copied_part, from which parted takes rows, is a foreign table"),
+        ("parent", "copied_child, from which parent takes rows, is a foreign table"),
+        ("outer_view", "copies, from which outer_view takes rows, is a foreign table"),
+        ("view_of_copy", "copy, from which view_of_copy takes rows, is a materialized view"),
+    ],
+)
+def test_rows_of_a_foreign_table_need_a_lag_because_its_server_has_the_locks(
+    postgres_table: Shop, table: str, reason: str
+) -> None:
+    columns = TYPES["postgresql"].replace(" PRIMARY KEY", "")
+    for statement in (
+        "CREATE EXTENSION file_fdw",
+        "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
+        f"CREATE FOREIGN TABLE copies ({columns}) {FOREIGN}",
+        f"CREATE TABLE parted ({columns}) PARTITION BY RANGE (id)",
+        f"CREATE FOREIGN TABLE copied_part PARTITION OF parted DEFAULT {FOREIGN}",
+        f"CREATE TABLE parent ({columns})",
+        f"CREATE FOREIGN TABLE copied_child () INHERITS (parent) {FOREIGN}",
+        "CREATE VIEW inner_view AS SELECT * FROM orders UNION ALL SELECT * FROM copies",
+        "CREATE VIEW outer_view AS SELECT * FROM inner_view",
+        "CREATE MATERIALIZED VIEW copy AS SELECT * FROM orders",
+        "CREATE VIEW view_of_copy AS SELECT * FROM copy",
+    ):
+        postgres_table.execute(statement)
+    found = check(postgres_table, table=table)
+    assert found["late commits"].status is Status.FAILED
+    assert found["late commits"].found.startswith(reason)
+    assert found.get("index") is None or table in ("parted", "parent")
+
+
+@pytest.mark.parametrize("published", ["orders", "parted"])
+def test_the_target_of_a_subscription_needs_a_lag_because_the_publisher_has_the_locks(
+    postgres: PostgresServer, published: str
+) -> None:
+    with postgres.role() as role, postgres_shop(postgres) as publisher, postgres_shop(postgres) as shop:
+        for each in (publisher, shop):
+            each.execute("CREATE TABLE parted (LIKE orders) PARTITION BY RANGE (id)")
+            each.execute("CREATE TABLE part PARTITION OF parted DEFAULT")
+        root = "WITH (publish_via_partition_root = true)"
+        publisher.execute(f"CREATE PUBLICATION p FOR TABLE {published} {root}")
+        database = publisher.more["database"]
+        address = f"host=127.0.0.1 port={postgres.port} user=postgres dbname={database}"
+        shop.execute(
+            f"CREATE SUBSCRIPTION s CONNECTION '{address}' PUBLICATION p "
+            "WITH (enabled = false, create_slot = false, slot_name = NONE, copy_data = false)"
+        )
+        try:
+            shop.execute(f"GRANT SELECT ON orders, part TO {role.name}")
+            user = f"{role.name}:{role.password}"
+            shop.options |= of_postgres(postgres, shop.more["database"], user=user)
+            found = check(shop, table="part" if published == "parted" else "orders")["late commits"]
+        finally:
+            shop.execute("DROP SUBSCRIPTION s")
+    assert found.status is Status.FAILED
+    assert "is filled by a subscription" in found.found
 
 
 def test_a_standby_needs_a_lag_because_it_cannot_wait_for_transactions_of_its_primary(tmp_path: Path) -> None:
