@@ -19,7 +19,7 @@ from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
-from flip27_source.errors import SplitReadError, quotation
+from flip27_source.errors import AccessError, SplitReadError, quotation
 from flip27_source.readers.http_api.client import Doubtful, Response
 from flip27_source.readers.http_api.options import (
     AT_END,
@@ -73,8 +73,8 @@ def records_of(response: Response, path: Path, *, may_be_missing: bool) -> list[
         may_be_missing: a missing list is an empty one.
 
     Raises:
-        Doubtful: the body is not JSON and may be truncated.
-        SplitReadError: the body does not match the options.
+        Doubtful: the body is no page; it may be truncated, or not from the API (a proxy, maintenance).
+        SplitReadError: a record is not an object.
     """
     if response.status == HTTPStatus.NO_CONTENT:
         return []
@@ -116,7 +116,7 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
         return None
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise SplitReadError(
+    raise AccessError(
         f"{response.place}: the value at {'.'.join(path)} is not a cursor: {quotation(raw or b'')}",
         remedy="name the member with the next cursor or link, which must be a string or an integer",
     )
@@ -132,7 +132,7 @@ def next_link(response: Response) -> str | None:
     while (at := _BETWEEN.match(header, at).end()) < len(header):  # type: ignore[union-attr]
         link = _LINK.match(header, at)
         if link is None:
-            raise SplitReadError(
+            raise AccessError(
                 f"{response.place}: the Link header cannot be read: {header[at : at + 200]!r}",
                 remedy="the header must be as in RFC 8288; set linkPath if the answer has the link too",
             )
@@ -228,9 +228,9 @@ def as_time(value: Position) -> tuple[Time, str]:
     return time_of(_CANONICAL.encode({"at": value}), ("at",), "the position")
 
 
-def changed_records(place: str, what: str) -> SplitReadError:
+def changed_records(place: str, what: str) -> AccessError:
     """The error for records that differ from those read before."""
-    return SplitReadError(
+    return AccessError(
         f"{place}: {what}",
         remedy="records that were read must keep their positions, in one order (oldest first, by a sort "
         f"parameter in the path). To continue anyway, set {CHECK_RECORDS.name} to false: rows may then "
@@ -291,14 +291,14 @@ def _with_words(text: bytes, numbers: Mapping[bytes, bytes]) -> bytes:
     return text
 
 
-def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
+def _no_records(response: Response, path: Path, why: str) -> Doubtful:
     where = f"at {RECORDS_PATH.name} {'.'.join(path)}" if path else "in the answer"
     try:
         names = ", ".join(list(_members(response.body))[:20])
     except _NOT_DECODED:
         names = ""
     has = f"; the answer has {names}" if names else ""
-    return SplitReadError(
+    return Doubtful(
         f"{response.place}: no list of records {where}: {why}{has}",
         remedy=f"set {RECORDS_PATH.name} to the position of the list, such as data.items; without this "
         "option the whole answer has to be a list. If the API leaves out an empty list, set "
@@ -306,11 +306,9 @@ def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
     )
 
 
-def _no_json(response: Response, error: Exception) -> Exception:
+def _no_json(response: Response, error: Exception) -> Doubtful:
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.body)}"
-    remedy = "check the path: the server has to return JSON"
-    if response.framed:
-        return SplitReadError(what, remedy=remedy)
-    # Without a length, a truncated body looks complete.
-    return Doubtful(what, remedy)
+    return Doubtful(
+        f"{response.place}: the answer is not JSON: {why}: {quotation(response.body)}",
+        remedy="check the path: the server has to return JSON",
+    )

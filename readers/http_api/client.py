@@ -19,7 +19,7 @@ from urllib.parse import unquote, unquote_plus
 from flip27_source.access_errors import BUSY, status_cause
 from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
-from flip27_source.errors import AccessError, Flip27Error, SplitReadError
+from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
@@ -62,7 +62,6 @@ class Response:
         body: with a question mark for each half of a surrogate pair, as Spark reads it; the parser of whole
             pages refuses such halves.
         links: the Link header.
-        framed: the headers gave the length of the body, so it is known to be complete.
     """
 
     url: str
@@ -70,15 +69,13 @@ class Response:
     status: int
     body: bytes
     links: str
-    framed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The reason why an attempt failed, the error that it becomes, and the wait that the server requests."""
+    """The reason why an attempt failed, the remedy, and the wait that the server requests."""
 
     why: str
-    kind: type[Flip27Error] = AccessError
     remedy: str = (
         "check that the server is up; for more or longer attempts raise httpRetries, maxBackoff or "
         "requestTimeout. A restarted query continues where it stopped"
@@ -134,12 +131,12 @@ class HttpClient:
             also: further statuses that ``accept`` handles, in addition to 200 and 204.
 
         Raises:
-            AccessError: the server does not answer, or refuses access; retries are used up.
-            SplitReadError: no answer of status 200 was accepted.
+            AccessError: no answer was accepted: the following records cannot be reached.
+            SplitReadError: a record of the answer is bad.
         """
         self.requests_in_a_row += 1
         if self.requests_in_a_row > self._most_requests:
-            raise SplitReadError(
+            raise AccessError(
                 f"GET {self.shown(url)} is not sent: {self._most_requests} requests in a row returned no "
                 "rows, and the API links to another page",
                 remedy="check why the API links from one empty page to the next; no record was lost or read "
@@ -152,7 +149,7 @@ class HttpClient:
                 return outcome
             failures += 1
             if failures > self._policy.retries:
-                raise outcome.kind(
+                raise AccessError(
                     f"GET {self.shown(url)} failed {failures} times: {outcome.why}", remedy=outcome.remedy
                 )
             asked_s = outcome.retry_after_s
@@ -182,20 +179,20 @@ class HttpClient:
         """The URL of a link in an answer, in a form that may be stored.
 
         Raises:
-            SplitReadError: the link leads to another server than ``home`` or is ambiguous, or it has a
+            AccessError: the link leads to another server than ``home`` or is ambiguous, or it has a
                 secret outside the parameter that this client adds.
         """
         self._refuse_long(link, response.place)
         try:
             url = joined_link(response.url, link)
         except ValueError as error:
-            raise SplitReadError(
+            raise AccessError(
                 f"{response.place}: the link to the next page is not followed, {error}: {self.shown(link)}",
                 remedy="the API has to return http or https URLs, absolute or relative, with all other "
                 "characters escaped",
             ) from None
         if not self.same_server(url, home):
-            raise SplitReadError(
+            raise AccessError(
                 f"{response.place}: the link to the next page leads to another server, {self.shown(url)}",
                 remedy="set the path with the scheme, host and port of the API's links: the credential is "
                 "only sent to that server",
@@ -205,7 +202,7 @@ class HttpClient:
         self.refuse_secret(url, response.place)
         named = secret_parameter(url)
         if named is not None and not may_be_stored(named):
-            raise SplitReadError(
+            raise AccessError(
                 f"{response.place}: the link to the next page has the parameter {named}, which looks like a "
                 "credential and would be stored",
                 remedy="use pagination cursor, page or since, if the API supports it; or, if the parameter "
@@ -218,7 +215,7 @@ class HttpClient:
         self._refuse_long(position, place)
         written = (position, unquote(position), unquote_plus(position))
         if any(secret in text for secret in self._credentials for text in written):
-            raise SplitReadError(
+            raise AccessError(
                 f"{place}: the link or cursor to the next page contains the credential, which is never "
                 "stored",
                 remedy="send the credential in a header (authHeader), or set authParam to the name that the "
@@ -228,7 +225,7 @@ class HttpClient:
     @staticmethod
     def _refuse_long(position: str, place: str) -> None:
         if len(position) > _LONGEST_POSITION:
-            raise SplitReadError(
+            raise AccessError(
                 f"{place}: the link or cursor to the next page has {len(position)} characters, but at most "
                 f"{_LONGEST_POSITION} can be stored",
                 remedy="check cursorPath or linkPath: it has to point to the cursor or link alone",
@@ -251,7 +248,7 @@ class HttpClient:
             return _Failure(self.masked(str(error)))
         except self._http.Refused as error:
             # Drop the cause, because its text may contain the credential.
-            raise SplitReadError(
+            raise AccessError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
         body = answer.body.removeprefix(codecs.BOM_UTF8)
@@ -262,17 +259,16 @@ class HttpClient:
             status=answer.status,
             body=_HALF_PAIR.sub(lambda found: found[1] or rb"\u003f", body) if is_escaped else body,
             links=answer.headers.get("Link", ""),
-            framed=answer.framed,
         )
         if response.status not in _ACCEPTED and not also(response.status):
             return self._failure_of_status(response, answer)
         try:
             return accept(response)
         except Doubtful as doubt:
-            return _Failure(self.masked(str(doubt)), SplitReadError, doubt.remedy)
+            return _Failure(self.masked(str(doubt)), doubt.remedy)
         except SplitReadError as error:
             # The error quotes the answer, and some servers quote the request in the answer.
-            raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
+            raise type(error)(self.masked(error.what), remedy=error.remedy) from None
 
     def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
         status = response.status

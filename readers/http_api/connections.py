@@ -50,17 +50,11 @@ class Refused(Exception):  # noqa: N818 - the reader converts it to an error tha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A complete answer.
-
-    Attributes:
-        body: the decompressed body; only its start if the status is an error.
-        framed: the headers gave the length of the body, so it is known to be complete.
-    """
+    """A complete answer; its body is decompressed, and only its start if the status is an error."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    framed: bool
 
 
 @lru_cache(maxsize=128)
@@ -151,7 +145,6 @@ class Connections:
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
-            framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
             body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
         )
 

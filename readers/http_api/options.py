@@ -158,7 +158,7 @@ HTTP_RETRIES: Option[int] = ReadingOption(
     parse=integer(minimum=0),
     default=5,
     doc="How often a request is retried after status 202, 408, 429 or 5xx, a broken connection, a truncated "
-    "body, or a wrong page.",
+    "body, or an answer that is no page or a page that was read before.",
 )
 MAX_BACKOFF: Option[float] = ReadingOption(
     name="maxBackoff",

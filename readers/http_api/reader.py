@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerators.http_api.enumerator import ON_REMOVED_ENDPOINT, HttpSplit, endpoints_of
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.events import Progress
 from flip27_source.options import Option
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
@@ -124,13 +124,13 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
             raise SplitReadError(self._client.masked(error.what), remedy=error.remedy) from None
 
     def _check_is_named(self, split: HttpSplit) -> None:
-        """Raise SplitReadError if the credential would go to a server that the options do not name."""
+        """Raise AccessError if the credential would go to a server that the options do not name."""
         options, client = self.context.options, self._client
         assert client is not None
         if options[PATH] is None:  # the split comes from another enumerator
             return
         if not any(client.same_server(split.split_id, url) for url in endpoints_of(options)):
-            raise SplitReadError(
+            raise AccessError(
                 f"the state has the endpoint {client.shown(split.split_id)}, whose server no option names: "
                 "no request is sent to that server",
                 remedy="if the server is yours, set path or endpoints to the endpoint; a savepoint of an "

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError, SplitReadError
 from tests.http_api import Answer, Fails, HttpApi, Misbehaviour, Params, Says, http_api
 from tests.raw_server import RawServer, answer, drips, floods, raw_server, says
 from tests.readers.http_api.reading import KINDS, Share, read, reader_of
@@ -89,7 +89,7 @@ def test_a_link_that_parsers_may_read_differently_is_refused_and_no_token_is_sen
             api.misbehaves(Says(b"[]", headers=(("Link", f'<{following}>; rel="next"'),)))
         else:
             api.misbehaves(leads_to(following))
-        with pytest.raises(SplitReadError, match="the link to the next page") as caught:
+        with pytest.raises(AccessError, match="the link to the next page") as caught:
             read(api, kind, authToken=SECRET)
         assert evil.requests == []
     assert len(api.requests) == 1
@@ -119,7 +119,7 @@ def test_a_position_on_another_server_is_refused_without_a_request(api: HttpApi)
         hosts = (evil.url.removeprefix("http://"), api.url.removeprefix("http://"))
         for at in (f"{evil.url}/next", "http://{}\\@{}/next".format(*hosts)):
             split = HttpSplit(split_id=f"{api.url}/link/orders", at=at)
-            with pytest.raises(SplitReadError, match="another server"):
+            with pytest.raises(AccessError, match="another server"):
                 read(api, "link", split, authToken=SECRET)
         assert evil.requests == []
     assert api.requests == []
@@ -129,7 +129,7 @@ def test_an_endpoint_in_the_state_that_no_option_names_gets_no_request(api: Http
     with http_api() as evil:
         split = HttpSplit(split_id=f"{evil.url}/none")
         for again in (False, True):
-            with pytest.raises(SplitReadError, match="whose server no option names") as caught:
+            with pytest.raises(AccessError, match="whose server no option names") as caught:
                 read(api, "none", split, authToken=SECRET, is_replay=again)
             assert f"{evil.url}/none" in str(caught.value)
         assert evil.requests == []
@@ -138,7 +138,7 @@ def test_an_endpoint_in_the_state_that_no_option_names_gets_no_request(api: Http
 @pytest.mark.parametrize("name", ["sig", "X-Amz-Signature", "X-Goog-Signature", "Signature", "access_token"])
 def test_a_signed_link_is_refused_because_it_would_be_stored(api: HttpApi, name: str) -> None:
     api.misbehaves(leads_to(f"/body_link/orders?offset=4&{name}=0123456789abcdef"))
-    with pytest.raises(SplitReadError, match=f"has the parameter {name}, which looks like a") as caught:
+    with pytest.raises(AccessError, match=f"has the parameter {name}, which looks like a") as caught:
         read(api, "body_link")
     assert "0123456789abcdef" not in str(caught.value)
     assert len(api.requests) == 1
@@ -153,7 +153,7 @@ def test_a_link_with_the_token_of_a_page_is_followed(api: HttpApi, name: str) ->
 @pytest.mark.parametrize("spelt", [SECRET, "s3cr3t%2ftok%2Ben%3d", "%73%33cr3t%2Ftok%2Ben%3D"])
 def test_a_link_that_holds_the_credential_in_any_spelling_is_refused(api: HttpApi, spelt: str) -> None:
     api.misbehaves(leads_to(f"/body_link/orders?page_token={spelt}"))
-    with pytest.raises(SplitReadError, match="contains the credential, which is never stored") as caught:
+    with pytest.raises(AccessError, match="contains the credential, which is never stored") as caught:
         read(api, "body_link", authToken=SECRET)
     assert SECRET not in str(caught.value)
 
@@ -163,7 +163,7 @@ def test_an_overlong_position_is_refused(api: HttpApi, kind: str) -> None:
     endless = "x" * 1_000_000
     answered = {"data": {"items": []}, "meta": {"next": endless}, "items": [], "links": {"next": endless}}
     api.misbehaves(Says(json.dumps(answered).encode()))
-    with pytest.raises(SplitReadError, match="has 1000000 characters, but at most 8192") as caught:
+    with pytest.raises(AccessError, match="has 1000000 characters, but at most 8192") as caught:
         read(api, kind)
     assert len(str(caught.value)) < 1000
 
@@ -171,7 +171,7 @@ def test_an_overlong_position_is_refused(api: HttpApi, kind: str) -> None:
 def test_a_cursor_that_cannot_be_read_is_not_taken_for_the_end(api: HttpApi) -> None:
     for cursor in (b"9" * 5000, b"1e999", b"1.5"):
         api.misbehaves(Says(b'{"data": {"items": []}, "meta": {"next": %s}}' % cursor))
-        with pytest.raises(SplitReadError, match="is not a cursor"):
+        with pytest.raises(AccessError, match="is not a cursor"):
             read(api, "cursor")
 
 
@@ -207,7 +207,7 @@ def test_a_redirect_is_reported_whatever_its_target(api: HttpApi, location: str)
     with http_api() as evil:
         hosts = {"evil": evil.url.removeprefix("http://"), "api": api.url.removeprefix("http://")}
         api.misbehaves(Fails(307, location=location.format(**hosts)))
-        with pytest.raises(SplitReadError, match="status 307 Temporary Redirect") as caught:
+        with pytest.raises(AccessError, match="status 307 Temporary Redirect") as caught:
             read(api, "none", authToken=SECRET)
         assert evil.requests == []
     assert len(str(caught.value)) < 2000
@@ -236,7 +236,7 @@ SLOW = b" " * 3_000
 )
 def test_a_slowly_dripping_response_is_aborted_at_the_deadline(first: bytes, slowly: bytes) -> None:
     with raw_server(drips(first, slowly)) as server:
-        with pytest.raises(SplitReadError, match=r"no complete answer within 0\.3 s|status 500") as caught:
+        with pytest.raises(AccessError, match=r"no complete answer within 0\.3 s|status 500") as caught:
             read_raw(server, requestTimeout="300ms")
         assert server.left.wait(10)
     assert "requestTimeout" in str(caught.value)
@@ -250,7 +250,7 @@ def test_the_second_request_of_a_connection_has_its_own_deadline() -> None:
         server.drip(connection, SLOW)
 
     with raw_server(script) as server:
-        with pytest.raises(SplitReadError, match=r"/next failed 1 times: no complete answer within 0\.3 sec"):
+        with pytest.raises(AccessError, match=r"/next failed 1 times: no complete answer within 0\.3 sec"):
             read_raw(server, "link", requestTimeout="300ms")
         assert server.left.wait(10)
         assert (server.paths, server.connections) == (["/orders", "/next"], 1)
@@ -305,7 +305,7 @@ def test_tls_responses_are_read_and_dripping_ones_are_aborted(
         assert read_raw(server).ids == [1]
     whole = answer(b"[" + SLOW + b"]")
     with raw_server(drips(whole[:60], whole[60:]), tls) as server:
-        with pytest.raises(SplitReadError, match=r"no complete answer within 0\.5 seconds"):
+        with pytest.raises(AccessError, match=r"no complete answer within 0\.5 seconds"):
             read_raw(server, requestTimeout="500ms")
         assert server.left.wait(10)
 
@@ -313,7 +313,7 @@ def test_tls_responses_are_read_and_dripping_ones_are_aborted(
 def test_a_dripping_tls_handshake_is_aborted() -> None:
     handshake = b"\x16\x03\x03\x40\x00" + b"\x02" * 3000
     with raw_server(drips(b"", handshake), before_tls=True) as server:
-        with pytest.raises(SplitReadError, match=r"no complete answer within 0\.3 seconds"):
+        with pytest.raises(AccessError, match=r"no complete answer within 0\.3 seconds"):
             read_raw(server, requestTimeout="300ms")
         assert server.left.wait(10)
 
@@ -324,12 +324,12 @@ def test_a_dripping_proxy_connection_is_aborted_and_the_password_is_in_no_error(
     with raw_server(drips(b"", b"HTTP/1.1 200 Connection established\r\nX: " + SLOW)) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", "//tom:hunter2@"))
         api = RawServer("https://127.0.0.1:9")
-        with pytest.raises(SplitReadError, match=r"no complete answer within 0\.3 seconds") as caught:
+        with pytest.raises(AccessError, match=r"no complete answer within 0\.3 seconds") as caught:
             read_raw(api, requestTimeout="300ms")
         assert proxy.left.wait(10)
         assert proxy.requests[0].startswith(b"CONNECT 127.0.0.1:9 ")
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(SplitReadError, match="ProxyError") as caught:
+    with pytest.raises(AccessError, match="ProxyError") as caught:
         read_raw(api)
     assert "hunter2" not in str(caught.value)
 
@@ -372,7 +372,7 @@ def test_a_response_that_decompresses_without_bound_is_refused_before_it_is_deco
     with raw_server(says(packed(bomb, "gzip"))) as server:
         tracemalloc.start()
         try:
-            with pytest.raises(SplitReadError, match="unpacks to more than the 10485760 bytes") as caught:
+            with pytest.raises(AccessError, match="unpacks to more than the 10485760 bytes") as caught:
                 read_raw(server, maxResponseBytes="10m", httpRetries="5")
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
@@ -394,7 +394,7 @@ def test_a_response_that_decompresses_without_bound_is_refused_before_it_is_deco
 )
 def test_an_endless_response_is_refused(head: bytes, piece: bytes) -> None:
     with raw_server(floods(b"HTTP/1.1 200 OK\r\n" + head, piece * 1_000)) as server:
-        with pytest.raises(SplitReadError, match="more than the 1048576 bytes of maxResponseBytes"):
+        with pytest.raises(AccessError, match="more than the 1048576 bytes of maxResponseBytes"):
             read_raw(server, maxResponseBytes="1m", httpRetries="5")
         assert server.connections == 1
 
@@ -403,7 +403,7 @@ def test_an_endless_response_is_refused(head: bytes, piece: bytes) -> None:
 def test_only_the_beginning_of_an_endless_error_response_is_read(status: str) -> None:
     head = f"HTTP/1.1 {status}\r\nLocation: /there\r\n\r\n".encode()
     with raw_server(floods(head, b"oops" * 25_000)) as server:
-        with pytest.raises(SplitReadError, match=f"status {status}, 'oopsoops") as caught:
+        with pytest.raises(AccessError, match=f"status {status}, 'oopsoops") as caught:
             read_raw(server)
         assert server.left.wait(10)
     assert len(str(caught.value)) < 1000
@@ -438,7 +438,7 @@ BAD = {
 
 @pytest.mark.parametrize(("data", "why"), BAD.values(), ids=BAD)
 def test_an_invalid_response_is_a_clear_error(data: bytes, why: str) -> None:
-    with raw_server(says(data)) as server, pytest.raises(SplitReadError, match=why) as caught:
+    with raw_server(says(data)) as server, pytest.raises(AccessError, match=why) as caught:
         read_raw(server)
     assert f"{server.url}/orders" in str(caught.value)
     assert "What to do" in str(caught.value)
@@ -463,7 +463,7 @@ class LeadsOn(Misbehaviour):
 def test_a_repeated_batch_does_not_follow_empty_pages_for_ever(api: HttpApi) -> None:
     first = read(api, "cursor")
     api.misbehaves(*[LeadsOn()] * 200)
-    with pytest.raises(SplitReadError, match="100 requests in a row returned no rows"):
+    with pytest.raises(AccessError, match="100 requests in a row returned no rows"):
         read(api, "cursor", end=first.position, most_requests=100)
 
 
@@ -481,7 +481,7 @@ def test_a_repeated_batch_ends_even_if_records_are_added_before_its_end(api: Htt
             return Answer([{"id": 1000 + len(api.requests), "at": at}])
 
     api.misbehaves(*[GrowsWithin()] * 200)
-    with pytest.raises(SplitReadError, match="there are more records than before"):
+    with pytest.raises(AccessError, match="there are more records than before"):
         read(api, "since", end=first.position)
     assert len(api.requests) < 100
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError, SplitReadError
 from tests.http_api import (
     ChangesPageSize,
     Cuts,
@@ -152,7 +152,7 @@ def test_a_replay_that_finds_fewer_or_other_records_fails(
     first = read(api, kind)
     del api.records[removed]
     api.records += records(*added)
-    with pytest.raises(SplitReadError, match="the batch is read again") as caught:
+    with pytest.raises(AccessError, match="the batch is read again") as caught:
         read(api, kind, end=first.position)
     assert "checkRecords" in str(caught.value)
 
@@ -180,9 +180,7 @@ def test_the_batch_that_finished_an_endpoint_has_no_rows_when_it_is_read_again(
 def test_a_page_without_the_record_that_was_read_last_is_an_error(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     del api.records[2]
-    with pytest.raises(
-        SplitReadError, match="record that was read is not at its previous position"
-    ) as caught:
+    with pytest.raises(AccessError, match="record that was read is not at its previous position") as caught:
         read(api, kind, share.position)
     assert "oldest first" in str(caught.value)
 
@@ -206,7 +204,7 @@ def test_a_record_that_is_removed_from_a_page_that_was_read_hides_no_other_recor
     api.records = records(*ALL)
     options = {"pageSize": "4"} if size_given else {}
     api.misbehaves(*[None] * request_number, Removes(0))
-    with pytest.raises(SplitReadError, match="record that was read is not at its previous position"):
+    with pytest.raises(AccessError, match="record that was read is not at its previous position"):
         read(api, "page", read(api, "page", **options).position, **options)
     api.records = records(*ALL)
     api.requests.clear()
@@ -230,7 +228,7 @@ def test_without_checks_reading_continues_at_the_same_number_of_records(
 @pytest.mark.parametrize("kind", ["cursor", "link", "body_link"])
 def test_a_server_that_keeps_repeating_a_page_is_an_error_and_not_a_loop(api: HttpApi, kind: str) -> None:
     api.misbehaves(None, None, *[Repeats()] * 6)
-    with pytest.raises(SplitReadError, match=r"failed 6 times: .* a page that was read before"):
+    with pytest.raises(AccessError, match=r"failed 6 times: .* a page that was read before"):
         read(api, kind)
 
 
@@ -240,13 +238,13 @@ def test_a_last_page_that_leads_back_is_an_error_wherever_a_batch_ended(api: Htt
     while shares[-1].marks and len(shares) < 5:
         shares.append(read(api, "link", shares[-1].position, pages=1))
     assert [number for share in shares for number in share.ids] == ALL
-    with pytest.raises(SplitReadError, match="a page that was read before"):
+    with pytest.raises(AccessError, match="a page that was read before"):
         read(api, "link", shares[-1].position)
 
 
 def test_repeated_numbered_pages_are_an_error_and_give_no_rows(api: HttpApi) -> None:
     api.misbehaves(None, *[Repeats()] * 6)
-    with pytest.raises(SplitReadError, match="the page has the records of an earlier page"):
+    with pytest.raises(AccessError, match="the page has the records of an earlier page"):
         read(api, "page")
 
 
@@ -321,7 +319,7 @@ def test_with_since_an_update_at_the_time_of_the_record_is_a_new_record(api: Htt
 
 def test_more_records_of_equal_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
     api.records = [{"id": number, "at": "2026-01-01T00:00:00Z"} for number in range(5)]
-    with pytest.raises(SplitReadError, match="the page is full but has no new record") as caught:
+    with pytest.raises(AccessError, match="the page is full but has no new record") as caught:
         read(api, "since")
     assert "request larger pages" in str(caught.value)
 
