@@ -48,6 +48,8 @@ class HttpSplit:
         last: the digest that identifies the last record read.
         seen: with pagination ``since``, digests of the records already read whose time equals ``at``; with
             cursors and links, digests of pages that were read.
+        page_size: with pagination ``page``, the page size that was requested, which ``at`` and ``taken``
+            depend on; None if none was, or if an earlier version stored the position.
     """
 
     split_id: str
@@ -56,6 +58,7 @@ class HttpSplit:
     count: int = 0
     last: str | None = None
     seen: tuple[str, ...] = ()
+    page_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
 
     options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
     default_reader: ClassVar[str | None] = "http"
+    state_version: ClassVar[int] = 2
+    split_version: ClassVar[int] = 2
 
     def __init__(
         self, context: SplitEnumeratorContext[HttpSplit], options: Options, state: HttpState | None = None
@@ -128,6 +133,14 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         return HttpState(
             handed_out=tuple(self._handed_out), given_up=tuple(self._given_up), returned=tuple(self._returned)
         )
+
+    @classmethod
+    def upgrade_state(cls, version: int, raw: Any) -> Any:
+        return raw  # version 1 has splits without page_size
+
+    @classmethod
+    def upgrade_split(cls, version: int, raw: Any) -> Any:
+        return raw  # version 1 has no page_size
 
     @classmethod
     def rewrite_split(cls, split: HttpSplit, rewrite: PathRewrite) -> HttpSplit:

@@ -223,6 +223,7 @@ class PageWalk(Walk):
         while page.records:
             if first < len(page.records):
                 split = self._moved(split, number, len(page.records), page, first)
+                split = replace(split, page_size=self._size)
                 yield Step(page.records[first:], split, page.place, first)
             known.add(self._identity.page_digest(page))
             following = self._fetched(split, number + 1, known)
@@ -241,7 +242,8 @@ class PageWalk(Walk):
     def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
         """The page with the last record read, and the index to continue at; ``number`` is the best guess."""
         first = self._place_after(page, split, split.taken)
-        if first is not None:
+        # Without a check, only the number of records is the same whatever the page size.
+        if first is not None and (self._checks or split.page_size == self._size):
             return number, page, first
         start = self._fetched(split, self._first_number)
         size = len(start.records)

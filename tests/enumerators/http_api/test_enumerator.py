@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,13 +15,14 @@ from urllib3.util import parse_url
 
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.enumerators.http_api.enumerator import HttpSplit, HttpState
+from flip27_source.enumerators.http_api.enumerator import HttpEnumerator, HttpSplit, HttpState
 from flip27_source.enumerators.http_api.urls import endpoint_urls, joined_link, shown_url, with_params
-from flip27_source.errors import OptionError
+from flip27_source.errors import IncompatibleStateError, OptionError
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.options import texts
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.http_api.connections import origin_of
+from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from flip27_source.testing.enumerator_run import EnumeratorRun
@@ -106,6 +108,20 @@ def test_a_returned_split_is_assigned_again_with_its_position() -> None:
     state = running.enumerator.snapshot_state(2)
     assert state == HttpState(returned=(split,))
     assert splits_from(source, state) == [split]
+
+
+def test_positions_of_version_1_which_have_no_page_size_are_read() -> None:
+    stored = msgspec.Raw(
+        b'{"at":5,"count":18,"last":"9f3c1a5b7d2e4f60","seen":[],"split_id":"https://x.example/a","taken":2}'
+    )
+    split = HttpSplit(split_id="https://x.example/a", at=5, taken=2, count=18, last="9f3c1a5b7d2e4f60")
+    codec = SnapshotCodec(HttpEnumerator)
+    assert codec.decode_split(1, stored) == split
+    state = {"given_up": [], "handed_out": [], "returned": [stored]}
+    upgraded = HttpEnumerator.upgrade_state(1, msgspec.json.decode(msgspec.json.encode(state)))
+    assert msgspec.convert(upgraded, HttpState) == HttpState(returned=(split,))
+    with pytest.raises(IncompatibleStateError, match="has version 3; this code knows version 2"):
+        codec.decode_split(3, stored)
 
 
 def test_a_removed_endpoint_stops_the_query() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -142,6 +143,25 @@ def test_positions_stay_valid_when_the_server_changes_its_page_size(
             break
         api.page_size = max(size, 3) if "since" in kind else size  # more records than there are of one time
         assert first.ids + read(api, kind, first.position).ids == ALL
+
+
+@pytest.mark.parametrize("checks", ["true", "false"])
+@pytest.mark.parametrize("size", ["1", "3", "5", "7", "100"])
+def test_numbered_pages_continue_after_the_last_record_with_another_page_size(
+    api: HttpApi, size: str, checks: str
+) -> None:
+    for pages in range(1, 6):
+        first = read(api, "sized_page", pages=pages, checkRecords=checks)
+        rest = read(api, "sized_page", first.position, pageSize=size, checkRecords=checks)
+        assert first.ids + rest.ids == ALL
+        again = read(api, "sized_page", end=first.position, pageSize=size, checkRecords=checks)
+        assert (again.ids, again.position) == (first.ids, first.position)
+        last = rest.position if rest.marks else first.position
+        assert read(api, "sized_page", last, pageSize="4", checkRecords=checks).ids == []
+        assert first.position is not None
+        of_version_1 = replace(first.position, page_size=None)
+        upgraded = read(api, "sized_page", of_version_1, pageSize=size, checkRecords=checks)
+        assert first.ids + upgraded.ids == ALL
 
 
 @EACH_KIND
