@@ -173,14 +173,15 @@ class Identity:
     def place_after(self, records: Sequence[bytes], taken: int, last: str, place: str) -> int | None:
         """The index at which to continue: after the record ``last``, which was at ``taken - 1``.
 
-        None if the record is not on this page, or if it has moved and has no id to search for.
+        None if the record is not on this page, if it has moved and has no id to search for, or if others
+        have come before it (the newest come first), which were not read.
         """
         if taken <= len(records) and self.digest(records[taken - 1], place) == last:
             return taken
         if self._path is None:
             return None
         numbers = [number for number, record in enumerate(records) if self.digest(record, place) == last]
-        return numbers[0] + 1 if len(numbers) == 1 else None
+        return numbers[0] + 1 if len(numbers) == 1 and numbers[0] < taken else None
 
 
 def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:

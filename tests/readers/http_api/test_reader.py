@@ -216,6 +216,19 @@ def test_with_ids_reading_continues_after_the_last_record_wherever_it_has_moved(
     assert read(api, kind, share.position, idField="id").ids == [18, 19]
 
 
+@pytest.mark.parametrize("id_field", [{}, {"idField": "id"}], ids=["contents", "ids"])
+@pytest.mark.parametrize("count", [3, 4, 6, 18])
+@pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "strict_page", "sized_page", "none"])
+def test_records_that_come_before_those_that_were_read_stop_the_query(
+    api: HttpApi, kind: str, count: int, id_field: dict[str, str]
+) -> None:
+    api.records = records(*range(count))
+    share = read(api, kind, **id_field)
+    api.records.insert(0, {"id": 99, "at": "2026-02-01"})
+    with pytest.raises(AccessError, match="record that was read is not at its previous position"):
+        read(api, kind, share.position, **id_field)
+
+
 @pytest.mark.parametrize("size_given", [False, True])
 @pytest.mark.parametrize("request_number", range(1, 10))
 def test_a_record_that_is_removed_from_a_page_that_was_read_hides_no_other_record(
