@@ -10,6 +10,7 @@ import contextlib
 import functools
 import itertools
 import re
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,9 @@ _CASE = "spark.sql.caseSensitive"
 _DEFAULTS = {_THRESHOLD: "32", _PARALLELISM: "10000", _OPEN_COST: "4194304", _CASE: "false"}
 _ALL_FILES = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """They replace the session's settings: the policies of the source decide."""
+_READ_ID = "flip27ReadId"
+"""Spark ignores options that it does not know, but tells plans apart by them. Without it, the cached rows of
+an older version of the same files would answer."""
 
 _MANY_PATHS = 64
 _LISTING_TASKS = 32
@@ -112,6 +116,7 @@ class SparkReads:
         self, base: str | None, files: Sequence[FileSplit], schema: StructType | str | None
     ) -> DataFrame:
         reader: Any = self._spark.read.format(self._format).options(**self._options)
+        reader = reader.option(_READ_ID, uuid.uuid4().hex)
         wanted = schema
         if self._headers is not None and isinstance(schema, StructType):
             names = reader.options(inferSchema="false").load(self._paths(files[:1])).columns

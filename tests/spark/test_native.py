@@ -267,6 +267,23 @@ def test_of_two_versions_of_a_file_in_one_batch_those_that_are_gone_are_set_asid
     assert all("c.parquet@" in split_id for split_id in quarantined)
 
 
+def test_a_frame_that_the_function_leaves_cached_does_not_answer_for_a_newer_version_of_its_file(
+    spark: SparkSession, folders: Folders
+) -> None:
+    arrived: list[list[Any]] = []
+
+    def write(frame: DataFrame, _batch_id: int) -> None:
+        arrived.append(sorted(tuple(row) for row in frame.persist().collect()))
+
+    try:
+        for ids in ([1], [2, 2]):
+            land(folders, "a.parquet", id=ids)
+            run(spark, folders, ids_to(write), allowOverwrites="true")
+    finally:
+        spark.catalog.clearCache()
+    assert arrived == [[(1,)], [(2,), (2,)]]
+
+
 def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
     spark: SparkSession, folders: Folders
 ) -> None:
