@@ -28,6 +28,7 @@ _SSH = frozenset({"sftp", "ssh"})
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
+_LOCAL = re.compile("(?:file|local):")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _CHAIN = re.compile(r"::[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
@@ -38,10 +39,11 @@ def local_path(url: str) -> str | None:
     """The path on local disk, as text; None if the URL belongs to another file system."""
     if url.startswith(_DATABRICKS_VOLUMES):
         return url.removeprefix("dbfs:")
-    if url.startswith("file:"):
-        rest = url.removeprefix("file:")
-        return "/" + rest.lstrip("/") if rest.startswith("//") else rest
-    return url if _URL.match(url) is None else None
+    named = _LOCAL.match(url)
+    path = url if named is None else url[named.end() :]
+    if path.startswith("/"):
+        return "/" + path.lstrip("/")  # POSIX and abspath keep a second slash
+    return path if named is not None or _URL.match(url) is None else None
 
 
 def disk_path(path: str) -> str | None:
@@ -402,7 +404,7 @@ def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> No
 
 
 def _is_path(url: str) -> bool:
-    return url.startswith(("/", "file:", _DATABRICKS_VOLUMES))
+    return url.startswith(("/", "file:", "local:", _DATABRICKS_VOLUMES))
 
 
 def is_web(url: str) -> bool:
