@@ -85,8 +85,9 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
                 remedy='give the columns of the files in file order, as in .schema("id long, name string")',
             )
         zone = options[TIME_ZONE] or self.context.time_zone
-        words, formats = float_words(options), csv_formats(options)
-        self._converters = [converter(field, zone, words, formats) for field in self._fields]
+        words, exact = float_words(options), self._evolution.is_exact
+        formats = replace(csv_formats(options), exact=exact)
+        self._converters = [converter(field, zone, words, formats, exact=exact) for field in self._fields]
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         for names, group in groupby(splits, self._names_in):

@@ -53,7 +53,9 @@ _ZONED_TIMESTAMP = rf"{_DATE}{_CLOCK}(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)"
 _SHORTEST_ENDING_IN_Z = len("2020-01-01T00:00:00Z")
 
 _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
-_DATE_TEXT = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_DATE_TEXT = re.compile(
+    r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?P<time>[ T].*)?)?)?", re.ASCII | re.DOTALL
+)
 _TIME_TEXT = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?"
 _TIMESTAMP_TEXT = re.compile(
     rf"([+-]?)(\d{{4,6}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[ T]{_TIME_TEXT})?)?)?", re.ASCII | re.DOTALL
@@ -63,13 +65,15 @@ _CLOCK_TEXT = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 
 
-def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False) -> pa.Array:
+def parse_dates(strings: pa.Array, *, from_day_numbers: bool = False, exact: bool = False) -> pa.Array:
     """Texts as ``date32``; texts that Spark calls malformed become null.
 
     Args:
         from_day_numbers: also accept days since the epoch, as Spark's JSON (not CSV) reader does.
+        exact: a date with a time is malformed.
     """
-    return read_texts(strings, [_DATES], partial(date_days, from_day_numbers=from_day_numbers), pa.date32())
+    read_one = partial(date_days, from_day_numbers=from_day_numbers, exact=exact)
+    return read_texts(strings, [_DATES], read_one, pa.date32())
 
 
 def parse_timestamps(strings: pa.Array, time_zone: str | None) -> pa.Array:
@@ -119,28 +123,31 @@ _ZONED = Spelling(
 )
 
 
-def date_days(text: str, *, from_day_numbers: bool = False, has_second_try: bool = True) -> int | None:
+def date_days(
+    text: str, *, from_day_numbers: bool = False, has_second_try: bool = True, exact: bool = False
+) -> int | None:
     """One text of ``parse_dates``; None if it is malformed.
 
     Args:
         has_second_try: also try the text without the letters GMT, and as a day number.
+        exact: a date with a time is malformed.
     """
-    days = _calendar_date_days(text)
+    days = _calendar_date_days(text, exact)
     if not has_second_try:
         return days
     if days is None and "GMT" in text:
-        days = _calendar_date_days(text.replace("GMT", ""))
+        days = _calendar_date_days(text.replace("GMT", ""), exact)
     if days is None and from_day_numbers and _WHOLE_NUMBER.fullmatch(text):
         number = int(text)
         days = days_from_hybrid_calendar(number) if number in _INT32 else None
     return days
 
 
-def _calendar_date_days(text: str) -> int | None:
+def _calendar_date_days(text: str, exact: bool) -> int | None:
     match = _DATE_TEXT.fullmatch(text.strip(_BLANKS))
-    if match is None:
+    if match is None or (exact and match["time"]):
         return None
-    sign, year, month, day = match.groups()
+    sign, year, month, day = match.groups()[:4]
     return civil_days(int(sign + year), int(month or 1), int(day or 1))
 
 
@@ -200,6 +207,7 @@ class DateTimeFormats:
     Attributes:
         fallback: parse texts that do not match like a cast; None: only if there is no pattern.
         day_numbers: the fallback reads a number as days since the epoch, as Spark's JSON reader does.
+        exact: without a pattern for it, a date with a time is malformed; Spark drops the time.
     """
 
     date: DateTimePattern | None = None
@@ -207,6 +215,7 @@ class DateTimeFormats:
     timestamp_ntz: DateTimePattern | None = None
     fallback: bool | None = None
     day_numbers: bool = False
+    exact: bool = False
 
     @classmethod
     def of(cls, options: Options, *, day_numbers: bool = False) -> DateTimeFormats:
@@ -222,7 +231,7 @@ class DateTimeFormats:
     def dates(self, strings: pa.Array) -> pa.Array:
         """Texts as ``date32``; malformed texts become null."""
         if self.date is None and self.fallback is not False:
-            return parse_dates(strings, from_day_numbers=self.day_numbers)
+            return parse_dates(strings, from_day_numbers=self.day_numbers, exact=self.exact)
         if self.date is None:
             return read_one_by_one(strings, self.date_days, pa.date32())
         times = local_times(strings, self.date)
@@ -260,10 +269,10 @@ class DateTimeFormats:
     def date_days(self, text: str) -> int | None:
         """One text of ``dates``, in days; None if it is malformed."""
         if self.date is None and self.fallback is False:
-            return date_days(text, has_second_try=False)
+            return date_days(text, has_second_try=False, exact=self.exact)
         days = None if self.date is None else days_by_pattern(text, self.date)
         if days is None and (self.fallback or (self.fallback is None and self.date is None)):
-            days = date_days(text, from_day_numbers=self.day_numbers)
+            days = date_days(text, from_day_numbers=self.day_numbers, exact=self.exact)
         return days
 
     def timestamp_us(self, text: str, zone: tzinfo | None) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,7 @@ from flip27_source.readers.json_lines.tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 from flip27_source.readers.json_lines.values import JSON_FORMATS
 from flip27_source.readers.scalars.ordinary_texts import one_array, unreadable
 from flip27_source.readers.scalars.text_bytes import bytes_of
+from flip27_source.readers.scalars.texts import may_lose_digits
 from flip27_source.readers.schemas.merging import with_leaves
 from flip27_source.schemas.new_columns import MOST_DIGITS
 
@@ -77,6 +78,7 @@ class JsonColumnsParser:
 
     Args:
         strict: refuse lines that have fields without a column.
+        exact: rows with a number that may have lost digits are doubtful.
         takes_words: accept NaN and infinities as numbers.
     """
 
@@ -87,14 +89,16 @@ class JsonColumnsParser:
         formats: DateTimeFormats = JSON_FORMATS,
         *,
         strict: bool = False,
+        exact: bool = False,
         takes_words: bool = True,
         least_layout_bytes: int = LEAST_LAYOUT_BYTES,
     ) -> None:
         self._strict = strict
+        self._exact = exact
         self._takes_words = takes_words
         self._schema = schema
         self._time_zone = time_zone
-        self._formats = formats
+        self._formats = replace(formats, exact=exact)
         self._read_schema = pa.schema(
             [pa.field(field.name, with_leaves(field.type, _read_leaf)) for field in schema]
         )
@@ -151,7 +155,7 @@ class JsonColumnsParser:
         minus_zeros = None
         for field, read in zip(self._schema, read_columns, strict=True):
             try:
-                converted = _Converted(self._time_zone, self._formats, doubtful)
+                converted = _Converted(self._time_zone, self._formats, doubtful, exact=self._exact)
                 columns.append(converted.array(read, field.type))
             except pa.ArrowInvalid:  # not UTF-8, or a decimal with too many digits
                 return Refused(None)
@@ -205,7 +209,8 @@ def _any_type(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
 class _Converted:
     """Converts pyarrow's columns to those of the schema and records the doubtful rows."""
 
-    def __init__(self, time_zone: str, formats: DateTimeFormats, doubtful: set[int]) -> None:
+    def __init__(self, time_zone: str, formats: DateTimeFormats, doubtful: set[int], *, exact: bool) -> None:
+        self._exact = exact
         self._time_zone = time_zone
         self._formats = formats
         self._doubtful = doubtful
@@ -256,6 +261,8 @@ class _Converted:
             low, high = (0.0, 0.0) if read.null_count == len(read) else (float("nan"), float("nan"))
         if not (abs(low) < float("inf") and abs(high) < float("inf")) or pc.any(pc.is_nan(read)).as_py():
             self._doubtful |= _rows_where(pc.invert(pc.is_finite(read)), rows)
+        if self._exact:
+            self._doubtful |= _rows_where(may_lose_digits(read), rows)
         if low <= 0 <= high:
             minus = pc.and_(
                 pc.equal(read, 0), pc.equal(pc.divide(pa.scalar(1.0, read.type), read), float("-inf"))

@@ -60,9 +60,16 @@ class JsonRows:
         self._data_schema = self._evolution.schema
         formats = DateTimeFormats.of(context.options, day_numbers=True)
         dialect = json_dialect(context.options)
-        self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone), formats, dialect)
+        exact = self._evolution.is_exact
+        zone = java_zone(time_zone)
+        self._line_parser = JsonLineParser(self._data_schema, zone, formats, dialect, exact=exact)
         parser = JsonColumnsParser(
-            self._data_schema, time_zone, formats, strict=self._evolution.is_strict, takes_words=dialect.words
+            self._data_schema,
+            time_zone,
+            formats,
+            strict=self._evolution.is_strict,
+            exact=exact,
+            takes_words=dialect.words,
         )
         self._lines = JsonLines(parser)
 

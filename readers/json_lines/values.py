@@ -8,7 +8,7 @@ It reads any document, even a malformed one, one value at a time. Values have Ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from decimal import Decimal
 from functools import partial
@@ -21,7 +21,7 @@ from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError, java_utf8
 from flip27_source.readers.json_lines.tokens import Token, Tokens
-from flip27_source.readers.scalars.texts import decimal_of
+from flip27_source.readers.scalars.texts import decimal_of, is_exact
 
 Row: TypeAlias = "list[Any]"
 Converter: TypeAlias = Callable[[Tokens], Any]
@@ -39,16 +39,21 @@ _INTEGER_RANGES = {
     pa.int64(): range(-(2**63), 2**63),
 }
 
+_SECONDS = range(-(2**63) // 1_000_000 + 1, 2**63 // 1_000_000)
 
 JSON_FORMATS = DateTimeFormats(day_numbers=True)
 """The formats of dates and timestamps if no pattern is given."""
 
 
-class _Times(NamedTuple):
-    """The formats of dates and timestamps, and the zone of timestamps without one."""
+class _Rules(NamedTuple):
+    """How values are read: the formats of dates and timestamps, and the zone of timestamps without one.
+
+    If ``exact``, a value that its column would change is malformed.
+    """
 
     formats: DateTimeFormats
     zone: tzinfo
+    exact: bool
 
 
 class _PartialValue(Exception):  # noqa: N818 - a result, not an error
@@ -72,7 +77,11 @@ class ParsedLine:
 
 
 class JsonLineParser:
-    """Parses lines to the fields of ``schema``; ``zone`` applies to timestamps without a zone."""
+    """Parses lines to the fields of ``schema``; ``zone`` applies to timestamps without a zone.
+
+    Args:
+        exact: a value that its column would change is malformed.
+    """
 
     def __init__(
         self,
@@ -80,9 +89,11 @@ class JsonLineParser:
         zone: tzinfo,
         formats: DateTimeFormats = JSON_FORMATS,
         dialect: JsonDialect = SPARK_DIALECT,
+        *,
+        exact: bool = False,
     ) -> None:
         self._dialect = dialect
-        self._row = _row_converter(list(schema), _Times(formats, zone))
+        self._row = _row_converter(list(schema), _Rules(replace(formats, exact=exact), zone, exact))
 
     def parse(self, line: bytes, *, whole: bool = False) -> ParsedLine:
         """The rows of one line, without its newline.
@@ -120,9 +131,9 @@ class JsonLineParser:
         return row
 
 
-def _row_converter(fields: list[pa.Field], times: _Times) -> Converter:
+def _row_converter(fields: list[pa.Field], rules: _Rules) -> Converter:
     index: dict[str | None, int] = {field.name: number for number, field in enumerate(fields)}
-    converters = [_converter(field.type, times) for field in fields]
+    converters = [_converter(field.type, rules) for field in fields]
 
     def convert(tokens: Tokens) -> Row:
         row: Row = [None] * len(converters)
@@ -181,9 +192,9 @@ def _read_map(tokens: Tokens, convert: Converter) -> list[tuple[bytes, Any]]:
     return items
 
 
-def _converter(kind: pa.DataType, times: _Times) -> Converter:
+def _converter(kind: pa.DataType, rules: _Rules) -> Converter:
     """The function that converts the current token to ``kind``; it skips a field name first."""
-    read = _reader_of(kind, times)
+    read = _reader_of(kind, rules)
     reads_text = pt.is_string(kind) or pt.is_temporal(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
 
     def convert(tokens: Tokens) -> Any:
@@ -199,31 +210,38 @@ def _converter(kind: pa.DataType, times: _Times) -> Converter:
     return convert
 
 
-def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
+def _reader_of(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
     if pt.is_nested(kind):
-        return _nested(kind, times)
+        return _nested(kind, rules)
     if pt.is_timestamp(kind):
-        return partial(_instant if kind.tz else _local_time, times)
+        return partial(_instant if kind.tz else _local_time, rules)
     if pt.is_date32(kind):
-        return lambda tokens, token: _known(times.formats.date_days(_text(tokens, token)))
+        return lambda tokens, token: _known(rules.formats.date_days(_text(tokens, token)))
     if pt.is_decimal128(kind):
-        return partial(_decimal, kind)
+        return partial(_decimal, kind, rules.exact)
     if kind in _INTEGER_RANGES:
-        return partial(_integer, _INTEGER_RANGES[kind])
-    if kind in _SIMPLE:
-        return _SIMPLE[kind]
+        allowed = _INTEGER_RANGES[kind]
+        return partial(_integer, range(-128, 128) if rules.exact and pt.is_int8(kind) else allowed)
+    if kind in _FLOATS:
+        return partial(_FLOATS[kind], rules.exact)
+    return _simple(kind)
+
+
+def _nested(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
+    if pt.is_struct(kind):
+        return partial(_opened_by, Token.START_OBJECT, _row_converter(list(kind), rules))
+    if pt.is_list(kind):
+        element = _converter(kind.value_type, rules)
+        return partial(_opened_by, Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
+    if pt.is_map(kind) and pt.is_string(kind.key_type):
+        value = _converter(kind.item_type, rules)
+        return partial(_opened_by, Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
     raise _unsupported(kind)
 
 
-def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
-    if pt.is_struct(kind):
-        return partial(_opened_by, Token.START_OBJECT, _row_converter(list(kind), times))
-    if pt.is_list(kind):
-        element = _converter(kind.value_type, times)
-        return partial(_opened_by, Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
-    if pt.is_map(kind) and pt.is_string(kind.key_type):
-        value = _converter(kind.item_type, times)
-        return partial(_opened_by, Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
+def _simple(kind: pa.DataType) -> Callable[[Tokens, Token], Any]:
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
     raise _unsupported(kind)
 
 
@@ -257,12 +275,13 @@ def _integer(allowed: range, tokens: Tokens, token: Token) -> int:
     return number - 256 if number > 127 and allowed.stop == 256 else number
 
 
-def _double(tokens: Tokens, token: Token) -> float:
+def _double(exact: bool, tokens: Tokens, token: Token) -> float:
     if token is Token.INT:
-        return float(int(tokens.text)) if len(tokens.text) < 19 else float(tokens.text)
+        number = float(int(tokens.text)) if len(tokens.text) < 19 else float(tokens.text)
+        return _checked(exact, number, tokens.text, pa.float64())
     if token is Token.FLOAT:
         word = _WORDS.get(tokens.text)
-        return float(tokens.text) if word is None else word
+        return _checked(exact, float(tokens.text), tokens.text, pa.float64()) if word is None else word
     if token is Token.STRING and tokens.dialect.words:
         word = _WORDS.get(tokens.string())
         if word is not None:
@@ -270,15 +289,20 @@ def _double(tokens: Tokens, token: Token) -> float:
     raise MalformedJsonError("not a number")
 
 
-def _float(tokens: Tokens, token: Token) -> float:
-    number = _double(tokens, token)
+def _checked(exact: bool, number: float, text: str, kind: pa.DataType) -> float:
+    if exact and not is_exact(number, text, kind):
+        raise MalformedJsonError("a number with more digits than the column has")
+    return number
+
+
+def _float(exact: bool, tokens: Tokens, token: Token) -> float:
+    number = _double(False, tokens, token)
     if token is Token.STRING or tokens.text in _WORDS:
         return number
     # Java rounds a long to a float once.
     text = str(int(tokens.text)) if token is Token.INT and len(tokens.text) < 19 else tokens.text
     # Rounding to a double first and then to a float gives another result.
-    value: float = pa.scalar(text).cast(pa.float32()).as_py()
-    return value
+    return _checked(exact, pa.scalar(text).cast(pa.float32()).as_py(), text, pa.float32())
 
 
 def _text(tokens: Tokens, token: Token) -> str:
@@ -290,15 +314,17 @@ def _text(tokens: Tokens, token: Token) -> str:
     return text
 
 
-def _instant(times: _Times, tokens: Tokens, token: Token) -> int:
+def _instant(rules: _Rules, tokens: Tokens, token: Token) -> int:
     if token is Token.INT:
         seconds = _integer(_INTEGER_RANGES[pa.int64()], tokens, token)
+        if rules.exact and seconds not in _SECONDS:
+            raise MalformedJsonError("a number out of range")
         return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
-    return _known(times.formats.timestamp_us(_text(tokens, token), times.zone))
+    return _known(rules.formats.timestamp_us(_text(tokens, token), rules.zone))
 
 
-def _local_time(times: _Times, tokens: Tokens, token: Token) -> int:
-    return _known(times.formats.timestamp_us(_text(tokens, token), None))
+def _local_time(rules: _Rules, tokens: Tokens, token: Token) -> int:
+    return _known(rules.formats.timestamp_us(_text(tokens, token), None))
 
 
 def _known(value: int | None) -> int:
@@ -313,18 +339,21 @@ def _binary(tokens: Tokens, token: Token) -> bytes:
     return tokens.base64()
 
 
-def _decimal(kind: pa.DataType, tokens: Tokens, token: Token) -> Decimal:
+def _decimal(kind: pa.DataType, exact: bool, tokens: Tokens, token: Token) -> Decimal:
     is_number = token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS)
-    number = decimal_of(tokens.text if is_number else _text(tokens, token).replace(",", ""), kind)
+    text = tokens.text if is_number else _text(tokens, token).replace(",", "")
+    number = decimal_of(text, kind, exact=exact)
     if number is None:
         raise MalformedJsonError("not a decimal number, or more digits than the column has")
     return number
 
 
-_SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
-    pa.bool_(): _boolean,
+_FLOATS: dict[pa.DataType, Callable[[bool, Tokens, Token], float]] = {
     pa.float32(): _float,
     pa.float64(): _double,
+}
+_SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
+    pa.bool_(): _boolean,
     pa.string(): lambda tokens, token: java_utf8(tokens.string()) if token is Token.STRING else tokens.raw(),
     pa.binary(): _binary,
 }

@@ -21,7 +21,7 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.scalars.ordinary_texts import Spelling, read_one_by_one, read_texts
+from flip27_source.readers.scalars.ordinary_texts import Spelling, read_one_by_one, read_texts, with_odd_texts
 from flip27_source.readers.scalars.text_bytes import bytes_of
 from flip27_source.schemas.new_columns import MOST_DIGITS
 
@@ -36,6 +36,8 @@ _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
 _MOST_EXPONENT_DIGITS = 4
 _BEYOND_ALL_SCALES = 80
+_FIRST_GAP = {pa.float32(): 2.0**24, pa.float64(): 2.0**53}
+"""From here on, a type of floats does not have every whole number."""
 _MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
 _FLOAT_WORDS = {
     "NaN": "nan", "+NaN": "nan", "-NaN": "nan",
@@ -51,11 +53,14 @@ def converter(
     time_zone: str,
     float_words: Mapping[str, float] = FLOAT_WORDS,
     formats: DateTimeFormats = _NO_FORMATS,
+    *,
+    exact: bool = False,
 ) -> Converter:
     """The function that converts the texts of a column to its values.
 
     Args:
         float_words: texts that mean numbers in float and double columns, in addition to Java's.
+        exact: a number that the column would change is malformed.
     """
     kind = field.type
     if types.is_string(kind):
@@ -68,8 +73,9 @@ def converter(
         return partial(formats.timestamps, time_zone=time_zone if kind.tz is not None else None)
     if types.is_floating(kind) and float_words != FLOAT_WORDS:
         # The words may look like numbers.
-        return lambda texts: read_one_by_one(texts, lambda text: _floating(text, kind, float_words), kind)
-    parser = _number_parser(kind)
+        read_one = partial(_floating, kind=kind, spark_words=float_words, exact=exact)
+        return lambda texts: read_one_by_one(texts, read_one, kind)
+    parser = _number_parser(kind, exact)
     if parser is None:
         raise SchemaError(
             f"column {field.name}: a CSV file cannot contain {kind}",
@@ -78,7 +84,7 @@ def converter(
     return parser
 
 
-def _number_parser(kind: pa.DataType) -> Converter | None:
+def _number_parser(kind: pa.DataType, exact: bool) -> Converter | None:
     if types.is_integer(kind):
         digits = {8: 2, 16: 4, 32: 9, 64: 18}[kind.bit_width]
         limit = 1 << (kind.bit_width - 1)
@@ -86,12 +92,16 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
         return _numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
     if types.is_floating(kind):
         plain = r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?"
-        return _numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind, FLOAT_WORDS))
+        read_one = partial(_floating, kind=kind, spark_words=FLOAT_WORDS, exact=exact)
+        parser = _numbers(kind, b"-+.eE0123456789", plain, read_one)
+        return partial(_exact_floats, parser, read_one) if exact else parser
     if types.is_decimal(kind):
         fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
         whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
         plain = rf"-?{whole}{fraction}"
-        return _numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
+        return _numbers(
+            kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind, exact=exact)
+        )
     if types.is_boolean(kind):
         # Only the letters of true and false, because Arrow also reads 0 and 1 as booleans.
         return _numbers(kind, b"truefalsTRUEFALS", r"(?i:true|false)", _boolean)
@@ -142,18 +152,48 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     return int(np.where(points < 0, lengths, points).max()) <= most_whole
 
 
-def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
+def _exact_floats(parser: Converter, read_one: Callable[[str], Any], texts: pa.Array) -> pa.Array:
+    """The values of ``parser``, with those that may have lost digits from ``read_one``."""
+    values = parser(texts)
+    large = pc.fill_null(may_lose_digits(values), False)
+    return with_odd_texts(pc.if_else(large, pa.scalar(None, values.type), values), large, texts, read_one)
+
+
+def may_lose_digits(values: pa.Array) -> pa.Array:
+    """A mask of the floats that are infinite, or so large that their type lacks whole numbers."""
+    return pc.greater_equal(pc.abs(values), _FIRST_GAP[values.type])
+
+
+def is_exact(number: float, text: str, kind: pa.DataType) -> bool:
+    """Whether a float is the finite number of the text: all whole numbers must be, others are rounded.
+
+    A text may also be the shortest one for a float, as programs write them.
+    """
+    if abs(number) < _FIRST_GAP[kind]:
+        return True
+    if math.isinf(number):
+        return False
+    shortest = repr(number) if types.is_float64(kind) else str(np.float32(number))
+    return Decimal(text) in (Decimal(number), Decimal(shortest))
+
+
+def decimal_of(text: str, kind: pa.DataType, *, exact: bool = False) -> Decimal | None:
     """The number rounded half up to the scale of ``kind``; None if it is invalid or does not fit.
 
     An exponent of more than four digits is invalid: Java computes for hours or fails, depending on the
     exponent.
+
+    Args:
+        exact: a number that would be rounded does not fit.
     """
-    exact = exact_decimal(text)
-    if exact is None or (exact and exact.adjusted() > _BEYOND_ALL_SCALES):
+    given = exact_decimal(text)
+    if given is None or (given and given.adjusted() > _BEYOND_ALL_SCALES):
         return None
-    if not exact or exact.adjusted() < -_BEYOND_ALL_SCALES:
-        return Decimal(0)
-    number = exact.quantize(Decimal(1).scaleb(-kind.scale), context=_MANY_DIGITS)
+    if not given or given.adjusted() < -_BEYOND_ALL_SCALES:
+        return None if given and exact else Decimal(0)
+    number = given.quantize(Decimal(1).scaleb(-kind.scale), context=_MANY_DIGITS)
+    if exact and number != given:
+        return None
     return number if len(number.as_tuple().digits) <= kind.precision else None
 
 
@@ -172,7 +212,9 @@ def _integer(text: str, limit: int) -> int | None:
     return number if -limit <= number < limit else None
 
 
-def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) -> Any:
+def _floating(
+    text: str, kind: pa.DataType, spark_words: Mapping[str, float], *, exact: bool = False
+) -> float | None:
     """Java's parseDouble, which trims blanks, and Spark's own words, which must match untrimmed."""
     if text in spark_words:
         return spark_words[text]
@@ -182,8 +224,10 @@ def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) ->
         return _rare_float(text)
     # Round once, to the width of the column; through a double the number would be rounded twice.
     if types.is_float32(kind):
-        return pa.array([number[1].removeprefix("+")]).cast(pa.float32())[0].as_py()
-    return float(number[1])
+        value: float = pa.array([number[1].removeprefix("+")]).cast(pa.float32())[0].as_py()
+    else:
+        value = float(number[1])
+    return value if not exact or is_exact(value, number[1], kind) else None
 
 
 def _rare_float(text: str) -> float | None:

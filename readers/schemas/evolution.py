@@ -133,6 +133,11 @@ class SchemaEvolution:
         return self.mode == WIDENING_MODE
 
     @property
+    def is_exact(self) -> bool:
+        """True if a value that a column of text formats would round or cut does not fit; Spark changes it."""
+        return self.mode in _RESCUING_MODES
+
+    @property
     def is_strict(self) -> bool:
         """True if fields outside the schema must be detected."""
         return self.looks_for_columns or self.rescued_at is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -194,16 +195,19 @@ CSV: dict[str, tuple[str, str]] = {
     "bigint": ("3000000000", "id bigint"),
     "decimal": ("12345678901234567890", "id decimal(20,0)"),
     "double": ("1.5", "id double"),
+    "double instead of float": ("16777217", "id double"),
 }
 
 
 @pytest.mark.parametrize("kind", CSV)
 def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str) -> None:
     text, expected = CSV[kind]
+    held = "float" if "instead" in kind else "int"
     (tmp_path / "a").write_text(f"id,name\n1,x\nmany,y\n{text},z\n")
     options = {"header": "true", "inferSchema": "true"}
+    ddl = f"id {held}, name string, _rescued_data string"
     with pytest.raises(NewColumnsError, match="/a, byte 19: the schema needs a wider type") as caught:
-        read(CsvLinesReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options)
+        read(CsvLinesReader, [tmp_path / "a"], ddl, **MODE, **options)
     assert caught.value.columns == expected
     found = read(
         CsvLinesReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
@@ -216,6 +220,66 @@ def test_csv_without_type_inference_does_not_widen(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("id\n3000000000\n")
     found = read_widening(CsvLinesReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
     assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
+
+
+UNFIT: list[tuple[str, str]] = [
+    ("decimal(20,0)", "2.5"), ("decimal(20,0)", "0.4"), ("decimal(5,2)", "1.999"), ("decimal(5,2)", "1e-9"),
+    ("decimal(5,2)", "1e-900"), ("double", "9007199254740993"), ("double", "-12345678901234567890.5"),
+    ("double", "1e999"), ("date", "2026-01-01 10:00:00"), ("date", "2026-01-01T"),
+]  # fmt: skip
+FIT: list[tuple[str, str, Any]] = [
+    ("decimal(20,0)", "2.0", Decimal(2)), ("float", "NaN", pytest.approx(math.nan, nan_ok=True)),
+    ("double", "Infinity", math.inf), ("decimal(5,2)", "1.5e1", Decimal(15)),
+    ("decimal(5,2)", "0e-900", Decimal(0)), ("double", "0.1", 0.1), ("double", "9007199254740992", 2.0**53),
+    ("double", "12345678901234567000", 12345678901234567168.0), ("double", "1e23", 1e23),
+    ("double", "99999999999999991611392", 1e23), ("float", "16777216", 2.0**24),
+    ("float", "1e20", 1.0000000200408773e20), ("float", "0.1", 0.10000000149011612),
+    ("date", "2026-01-01", dt.date(2026, 1, 1)), ("date", "2026-1-1", dt.date(2026, 1, 1)),
+    ("timestamp", "2026-01-01", dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+]  # fmt: skip
+TEXTS: dict[str, tuple[type[SplitReader[Any]], str, dict[str, str]]] = {
+    "json": (JsonLinesReader, '{{"c": {}}}', {}),
+    "csv": (CsvLinesReader, "{}", {"inferSchema": "true"}),
+}
+
+
+def read_texts(name: str, path: Path, kind: str, text: str, mode: str) -> list[dict[str, Any]]:
+    """Read a text as a value of the column c, after one that fits every column."""
+    reader, line, options = TEXTS[name]
+    is_time = kind in ("date", "timestamp")
+    texts = ("2026-01-01" if is_time else "1.0", text)
+    path.write_text("".join(line.format(f'"{one}"' if is_time else one) + "\n" for one in texts))
+    options = options | {"schemaEvolutionMode": mode, "timeZone": "UTC"}
+    return read(reader, [path], f"c {kind}, _rescued_data string", **options)
+
+
+@pytest.mark.parametrize("mode", ["rescue", "addNewColumnsWithTypeWidening"])
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("kind", "text"), UNFIT)
+def test_a_value_that_its_column_would_change_is_rescued(
+    tmp_path: Path, kind: str, text: str, name: str, mode: str
+) -> None:
+    found = read_texts(name, tmp_path / "a", kind, text, mode)[1]
+    assert found["c"] is None
+    assert found["_rescued_data"]["c"] == (text if name == "csv" or kind == "date" else json.loads(text))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("kind", "text", "value"), FIT)
+def test_a_value_that_its_column_holds_is_not_rescued(
+    tmp_path: Path, kind: str, text: str, value: Any, name: str
+) -> None:
+    found = read_texts(name, tmp_path / "a", kind, text, "rescue")[1]
+    assert found == {"c": value, "_rescued_data": None}
+
+
+def test_a_json_number_that_jackson_wraps_around_widens_its_column_or_is_rescued(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"c": 200}\n')
+    assert read_widening(JsonLinesReader, tmp_path / "a", "c tinyint") == "c bigint"
+    (tmp_path / "a").write_text('{"c": 9223372036854775807}\n')
+    ((row),) = read_widening(JsonLinesReader, tmp_path / "a", "c timestamp")
+    assert row["c"] is None
+    assert row["_rescued_data"]["c"] == 2**63 - 1
 
 
 def test_a_wider_file_fails_the_query_once_and_the_restart_loses_nothing(tmp_path: Path) -> None:
