@@ -68,6 +68,7 @@ _MONEY_SCALE = 2
 _POINT = re.compile(r"\(([^,]+),([^,]+)\)")
 _HSTORE = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)(?:, )?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SPARSE_VECTOR = re.compile(r"\{(.*)\}/([0-9]+)")
 _TEXT_ARRAYS = frozenset({"text", "varchar", "bpchar", "json", "jsonb"})
 
 
@@ -234,7 +235,9 @@ def placeholder(type: PgType) -> str:
     """The JSON value for an unchanged TOAST value of a type."""
     raw = PLACEHOLDER.encode()
     if not type.is_array:
-        return quoted(b64encode(raw).decode() if type.name == "bytea" else PLACEHOLDER)
+        hstore = msgspec.json.encode({PLACEHOLDER: PLACEHOLDER}).decode()
+        of_types = {"bytea": b64encode(raw).decode(), "hstore": hstore}
+        return quoted(of_types.get(_name_in_extension(type) or type.name, PLACEHOLDER))
     if type.name in _TEXT_ARRAYS:
         return f"[{quoted(PLACEHOLDER)}]"
     if type.name == "bytea":
@@ -254,16 +257,38 @@ def _encoder(type: PgType, is_precise: bool, interval_handling: str) -> Encode:
         return _precise(type) if is_precise else _decimal_strings
     if type.name in ("bit", "varbit"):
         return one_by_one(_bits, is_string=True) if type.modifier != 1 else booleans("1")
-    # The types of extensions can be in any schema.
-    name = type.name.rpartition(".")[2]
-    if name in ("vector", "halfvec"):
-        return JsonTexts
-    rare: dict[str, tuple[Callable[[str], str], bool]] = {
-        "money": (partial(_money, is_precise), True),
-        "point": (_point, False),
-        "hstore": (_hstore, True),
+    if type.name == "money":
+        return one_by_one(partial(_money, is_precise), is_string=True)
+    if type.name == "point":
+        return one_by_one(_point, is_string=False)
+    of_extensions: dict[str, Encode] = {
+        "vector": _vectors,
+        "halfvec": _vectors,
+        "sparsevec": one_by_one(_sparse_vector, is_string=False),
+        "hstore": one_by_one(_hstore, is_string=True),
     }
-    return one_by_one(rare[name][0], is_string=rare[name][1]) if name in rare else json_strings
+    return of_extensions.get(_name_in_extension(type), json_strings)
+
+
+def _name_in_extension(type: PgType) -> str:
+    """The name of a type that may be one of an extension, whose schema can be any; empty if it cannot be."""
+    schema, _, name = type.name.rpartition(".")
+    return name if schema else ""
+
+
+def _vectors(texts: pa.Array) -> JsonTexts:
+    # Users may have a type of this name.
+    is_vector = pc.all(pc.starts_with(texts, "["), min_count=0).as_py()
+    return JsonTexts(texts) if is_vector else json_strings(texts)
+
+
+def _sparse_vector(text: str) -> str:
+    """The places and values as arrays in an array, as Kafka's JSON converter writes maps with such keys."""
+    vector = _SPARSE_VECTOR.fullmatch(text)
+    if vector is None:
+        return quoted(text)
+    pairs = ",".join(f"[{pair.replace(':', ',')}]" for pair in vector[1].split(",") if pair)
+    return f'{{"dimensions":{vector[2]},"vector":[{pairs}]}}'
 
 
 def _decimal_strings(texts: pa.Array) -> JsonTexts:

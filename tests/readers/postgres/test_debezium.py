@@ -162,7 +162,16 @@ VALUES: dict[str, tuple[dict[str, str], list[tuple[PgType | str, str, str]]]] = 
             ("tstzrange", "[2017-06-05 11:29:12.549426+00,)", '"[2017-06-05 11:29:12.549426+00,)"'),
             ("public.mood", "happy", '"happy"'),
             ("public.citext", "Hi", '"Hi"'),
+            ("public.ltree", "Top.Science", '"Top.Science"'),
+            ("tsvector", "'a':1 'b':2", "\"'a':1 'b':2\""),
             ("public.vector", "[1,2.5,3]", "[1,2.5,3]"),
+            ("public.halfvec", "[1,2.5,3]", "[1,2.5,3]"),
+            ("public.sparsevec", "{1:1.5,9:-2e+07}/20", '{"dimensions":20,"vector":[[1,1.5],[9,-2e+07]]}'),
+            ("public.sparsevec", "{}/3", '{"dimensions":3,"vector":[]}'),
+            ("shop.vector", "(1,2)", '"(1,2)"'),
+            ("shop.point", "(1,NW)", '"(1,NW)"'),
+            ("shop.money", "(12,EUR)", '"(12,EUR)"'),
+            ("shop.sparsevec", "few", '"few"'),
             ("point", "(1,1)", '{"x":1,"y":1,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAPA/","srid":null}'),
             ("public.hstore", r'"a"=>"1\"", "b"=>NULL', r'"{\"a\":\"1\\\"\",\"b\":null}"'),
             ("public.hstore", "", '"{}"'),
@@ -224,6 +233,8 @@ VALUES: dict[str, tuple[dict[str, str], list[tuple[PgType | str, str, str]]]] = 
             ("money", "$1,234.11", '"1234.11"'),
             ("money", "-$1,234.11", '"-1234.11"'),
             ("money", "($1,234.11)", '"-1234.11"'),
+            ("money", "$0.00", '"0.00"'),
+            ("money", "-$92,233,720,368,547,758.08", '"-92233720368547758.08"'),
         ],
     ),
     "a decimal as bytes": (
@@ -240,6 +251,7 @@ VALUES: dict[str, tuple[dict[str, str], list[tuple[PgType | str, str, str]]]] = 
             ("numeric", "1200", '{"scale":0,"value":"BLA="}'),
             ("numeric", "0.00", '{"scale":0,"value":"AA=="}'),
             ("money", "$1,234.11", '"AeIT"'),
+            ("money", "-$92,233,720,368,547,758.08", '"gAAAAAAAAAA="'),
         ],
     ),
     "bits, the least significant byte first": (
@@ -286,6 +298,9 @@ def test_a_value_has_the_form_that_debezium_gives_it(
 def test_unchanged_values_have_the_placeholders_of_debezium() -> None:
     assert placeholder(PgType(name="text")) == '"__debezium_unavailable_value"'
     assert placeholder(PgType(name="jsonb")) == '"__debezium_unavailable_value"'
+    assert placeholder(PgType(name="public.hstore")) == (
+        r'"{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}"'
+    )
     assert placeholder(PgType(name="bytea")) == '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'
     assert placeholder(array("text")) == '["__debezium_unavailable_value"]'
     assert placeholder(array("int8")).startswith("[95,95,100,101,")
