@@ -58,6 +58,15 @@ KEYS = {
         "SELECT md5(i::text)::uuid FROM generate_series(10, 11) i",
     ),
     "numeric": Key("numeric(12, 4)", "SELECT i * 3.5 FROM generate_series(-4, 4) i", "VALUES (99), (0.0001)"),
+    "numeric without a scale": Key(
+        "numeric", "VALUES (1), (2.50), ('-Infinity'), (1e30), (-1e-30), ('NaN'), (7), (8), (9)",
+        "VALUES (numeric 'Infinity'), (0)",
+    ),
+    "double precision": Key(
+        "double precision",
+        "VALUES ('-Infinity'), (0.1), (1e300), (-1e-300), ('Infinity'), (2), (3), (4), (5)",
+        "VALUES (double precision 'NaN'), (0)",
+    ),
     "date": Key(
         "date", "SELECT date '2024-02-27' + i FROM generate_series(1, 9) i",
         "VALUES (date 'infinity'), (date '0044-03-15 BC')",
@@ -245,7 +254,7 @@ def test_a_table_without_a_key_is_followed_if_the_log_has_its_full_rows(postgres
 
 
 def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresServer) -> None:
-    schema, table, key = '"My ""Shop"" テスト"', r'"Or.de,rs\café"', '"I ""d"" %s"'
+    schema, table, key = '"My ""Shop"" テスト🛒"', r'"Or.de,rs\café"', '"I ""d"" %s"'
     name = f"{schema}.{table}"
     with query(
         postgres,
@@ -259,7 +268,7 @@ def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresSer
             f"UPDATE {name} SET \"v, %\" = 'new', \"'名前'\" = '名' WHERE {key} IN (2, 8)",
             later=[f"DELETE FROM {name} WHERE {key} = 5", f"UPDATE {name} SET {key} = 100 WHERE {key} = 1"],
         )
-        assert {change["_table"] for change in orders.changes} == {'My "Shop" テスト.Or.de,rs\\café'}
+        assert {change["_table"] for change in orders.changes} == {'My "Shop" テスト🛒.Or.de,rs\\café'}
 
 
 def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
@@ -426,6 +435,43 @@ def test_a_condition_for_the_snapshot_may_contain_the_name_of_the_table(
     ) as orders:
         orders.batches()
         assert sorted(int(key or 0) for _, key in orders.ops()) == list(range(2, 41, 2))
+
+
+def test_a_condition_for_the_snapshot_may_differ_from_table_to_table(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, v text)" for name in ("orders", "parts", "staff")),
+        *(
+            f"INSERT INTO {name} SELECT i, '{name}' FROM generate_series(1, 9) i"
+            for name in ("orders", "parts", "staff")
+        ),
+        tables="orders, parts, staff",
+        snapshotWhere="CASE tableoid WHEN 'orders'::regclass THEN id > 7 "
+        "WHEN 'parts'::regclass THEN id < 2 ELSE true END",
+    ) as orders:  # fmt: skip
+        orders.read_all()
+        found = sorted((change["_table"], change["id"]) for change in orders.changes)
+        assert found == [
+            ("public.orders", "8"), ("public.orders", "9"), ("public.parts", "1"),
+            *(("public.staff", str(number)) for number in range(1, 10)),
+        ]  # fmt: skip
+
+
+def test_a_row_that_a_trigger_changes_is_delivered_as_it_is_stored(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text, words tsvector)",
+        "CREATE FUNCTION words() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN NEW.words := to_tsvector(''simple'', NEW.v); RETURN NEW; END'",
+        "CREATE TRIGGER words BEFORE INSERT OR UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION words()",
+        "INSERT INTO orders VALUES (1, 'a cup'), (2, 'a jug')",
+        columns=("id", "v", "words"),
+    ) as orders:
+        orders.read_all()
+        orders.write("INSERT INTO orders VALUES (3, 'the pan')", "UPDATE orders SET v = 'a mug' WHERE id = 2")
+        assert orders.ops("words") == [
+            ("r", "'a':1 'cup':2"), ("r", "'a':1 'jug':2"), ("c", "'pan':2 'the':1"), ("u", "'a':1 'mug':2"),
+        ]  # fmt: skip
 
 
 def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(

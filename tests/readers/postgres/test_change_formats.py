@@ -178,7 +178,7 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
     database: TestedDatabase, tmp_path: Path
 ) -> None:
     connection = database.control
-    connection.execute("CREATE EXTENSION IF NOT EXISTS hstore")
+    connection.execute("CREATE EXTENSION IF NOT EXISTS hstore; CREATE EXTENSION IF NOT EXISTS ltree")
     connection.execute("CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN score AS numeric(5,1)")
     values = {
         "bool": "true", "int2": "-5", "oid": "4294967295", "float4": "0.1", "float8": "'-Infinity'",
@@ -188,8 +188,8 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         "timestamptz": "'9999-12-31 23:00-05'",
         "interval": "'1 year -2 days 3.5 s'", "json": """'{"a" : [1, "\\u00fc\\n"]}'""", "jsonb": "'[null]'",
         "mood": "'happy'", "hstore": """'a=>1, "b\\"c"=>NULL'""", "point": "'(1.5,-2)'", "varbit": "'101'",
-        "int4range": "'[1,5)'", "inet": "'::1/128'", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
-        "int8[]": "'{{1,2},{3,NULL}}'", "mood[]": "'{sad,NULL}'",
+        "tsvector": "'b a'", "ltree": "'Top.Science'", "int4range": "'[1,5)'", "inet": "'::1/128'", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+        "int8[]": "'{{1,2},{3,NULL}}'", "ltree[]": "'{Top.Science,NULL}'", "mood[]": "'{sad,NULL}'",
         "jsonb[]": """array['{"a": "\\""}'::jsonb]""",
         "timestamptz[]": "'{2024-01-31 12:00+00,-infinity}'", "text": "E'\\x01 \\\\ \" \\u2028 ü'",
     }  # fmt: skip
@@ -218,6 +218,59 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         assert seen[2] | {"id": 4} == seen[4]
         assert None not in seen[1].values()
         assert set(seen[2].values()) == {2, None}
+
+
+def test_types_of_the_same_name_in_two_schemas_are_different_types(
+    database: TestedDatabase, tmp_path: Path
+) -> None:
+    database.execute(
+        "CREATE SCHEMA art",
+        "CREATE TYPE public.kind AS ENUM ('oil', 'ink'); CREATE DOMAIN art.kind AS int",
+        """CREATE TYPE art."Size.of" AS ENUM ('small', 'Large'); CREATE DOMAIN public."Size.of" AS int""",
+        """CREATE TABLE pictures (id int PRIMARY KEY, kind public.kind, size art."Size.of")""",
+        """CREATE TABLE art.pictures (id int PRIMARY KEY, kind art.kind, size public."Size.of")""",
+    )
+    rows = ["INSERT INTO pictures VALUES (%s, 'ink', 'Large')", "INSERT INTO art.pictures VALUES (%s, 7, 8)"]
+    for change_format, column in (("envelope", "after"), ("debezium", "value")):
+        database.execute("TRUNCATE pictures, art.pictures", *(row % 1 for row in rows))
+        given = {"tables": "pictures, art.pictures", "slotName": f"pictures_{change_format}"}
+        with running(database, tmp_path / change_format, changeFormat=change_format, **given) as new_rows:
+            first = new_rows()
+            database.execute(*(row % 2 for row in rows))
+            found = [(row["table"], json.loads(row[column])) for row in [*first, *new_rows()]]
+        after = [(table, row.get("after", row)) for table, row in found]
+        assert sorted(after, key=lambda one: (one[0], one[1]["id"])) == [
+            ("art.pictures", {"id": 1, "kind": 7, "size": 8}),
+            ("art.pictures", {"id": 2, "kind": 7, "size": 8}),
+            ("public.pictures", {"id": 1, "kind": "ink", "size": "Large"}),
+            ("public.pictures", {"id": 2, "kind": "ink", "size": "Large"}),
+        ]
+
+
+@pytest.mark.parametrize("key", ["uuid DEFAULT gen_random_uuid()", "serial"])
+def test_unchanged_values_of_any_type_are_read_from_the_table(
+    database: TestedDatabase, tmp_path: Path, key: str
+) -> None:
+    database.execute("CREATE EXTENSION hstore")
+    large = {
+        "text": "repeat('long', 2000)", "jsonb": """('{"a": "' || repeat('j', 5000) || '"}')::jsonb""",
+        "hstore": "hstore('a', repeat('h', 5000))", "text[]": "array_fill('t\"'::text, ARRAY[3000])",
+        "int[]": "array_fill(7, ARRAY[3000])", "bytea": "decode(repeat('00ff', 3000), 'hex')",
+        "numeric": "repeat('12345678', 1000)::numeric",
+    }  # fmt: skip
+    columns = ", ".join(f"c{number} {kind} STORAGE EXTERNAL" for number, kind in enumerate(large))
+    database.execute(
+        f"CREATE TABLE large (id {key} PRIMARY KEY, n int, {columns})",
+        f"INSERT INTO large VALUES (DEFAULT, 1, {', '.join(large.values())})",
+    )
+    given = {"tables": "large", "changeFormat": "debezium", "unchangedValues": "read"}
+    with running(database, tmp_path, **given) as new_rows:
+        (first,) = new_rows()
+        database.execute("UPDATE large SET n = 2")
+        (second,) = new_rows()
+    before, after = (json.loads(row["value"])["after"] for row in (first, second))
+    assert after == before | {"n": 2}
+    assert len(second["value"]) > 50_000
 
 
 def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(database: TestedDatabase) -> None:
