@@ -100,7 +100,17 @@ def test_a_table_without_a_key_is_cut_into_chunks_by_the_physical_positions_of_i
     assert sorted(row[:2] for row in read.rows()) == [(number, "old") for number in range(1, 5001)]
 
 
-def test_rows_of_a_table_without_a_key_have_no_key_in_an_envelope(shop: TestedDatabase) -> None:
+@pytest.mark.parametrize("columns", ["(id)", "(coalesce(id, 0))", "((id), (id / 2))", None])
+@pytest.mark.parametrize(("change_format", "column"), [("envelope", "after"), ("debezium", "value")])
+def test_rows_of_a_table_without_a_primary_key_have_no_key_even_if_an_index_is_unique(
+    shop: TestedDatabase, columns: str | None, change_format: str, column: str
+) -> None:
     shop.execute("CREATE TABLE orders (id int)", "INSERT INTO orders VALUES (1)")
-    (row,) = batch_read(shop, changeFormat="envelope").rows()
-    assert row[:5] == ("public.orders", "r", None, None, '{"id":1}')
+    if columns is not None:
+        shop.execute(f"CREATE UNIQUE INDEX ON orders {columns}")
+    read = batch_read(shop, changeFormat=change_format)
+    ((key, row),) = [
+        (found["key"], json.loads(found[column]))
+        for found in (dict(zip(read.schema.names, row, strict=True)) for row in read.rows())
+    ]
+    assert (key, row.get("after", row)) == (None, {"id": 1})
