@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin
@@ -33,21 +33,22 @@ class StartPosition:
     """Where a partition starts.
 
     Attributes:
-        offset: the next offset to read; EARLIEST for a partition that the other reader did not know.
+        offset: the next offset to read; EARLIEST for a partition that the other reader did not know, or that
+            ends before the next offset of this reader; None if the cluster does not have the partition.
         bounds: None if they were not requested from the cluster, or the cluster does not have the partition.
-        problem: why reading cannot continue exactly at the offset; None if it can.
+        problem: why reading cannot continue exactly where the other reader stopped; None if it can.
     """
 
     topic: str
     partition: int
-    offset: int
+    offset: int | None
     bounds: Bounds | None = None
     problem: str | None = None
 
     @property
     def records(self) -> int | None:
         """The number of offsets to read; None if it is not known."""
-        if self.bounds is None:
+        if self.bounds is None or self.offset is None:
             return None
         return max(0, self.bounds.end - max(self.offset, self.bounds.first))
 
@@ -64,37 +65,34 @@ def start_positions(
     for topic, partition in sorted({*known, *(bounds or {})}):
         key = (topic, partition)
         offset = known.get(key, EARLIEST)
-        limits = None if bounds is None else bounds.get(key)
-        positions.append(
-            StartPosition(
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                bounds=limits,
-                problem=None if bounds is None else _problem(offset, limits),
-            )
-        )
+        position = StartPosition(topic=topic, partition=partition, offset=offset)
+        positions.append(position if bounds is None else _within(bounds.get(key), position, offset))
     return positions
 
 
-def _problem(offset: int, bounds: Bounds | None) -> str | None:
+def _within(bounds: Bounds | None, position: StartPosition, offset: int) -> StartPosition:
+    """The position if the cluster has these bounds of its partition."""
     if bounds is None:
-        return "the cluster does not have this partition"
-    if offset == EARLIEST:
-        return None
-    if offset < bounds.first:
-        return f"offsets {offset} to {bounds.first - 1} are gone"
+        return replace(position, offset=None, problem="the cluster does not have this partition")
     if offset > bounds.end:
-        return f"the partition ends at offset {bounds.end}: the topic was recreated, or lost records"
-    return None
+        problem = (
+            f"the partition ends at offset {bounds.end}: the topic was recreated, or lost records; "
+            f"offset {offset} was to be read next"
+        )
+        return replace(position, offset=EARLIEST, bounds=bounds, problem=problem)
+    is_gone = EARLIEST != offset < bounds.first
+    problem = f"offsets {offset} to {bounds.first - 1} are gone"
+    return replace(position, bounds=bounds, problem=problem if is_gone else None)
 
 
-def starting_offsets(positions: list[StartPosition]) -> str:
-    """The value of startingOffsets."""
+def options_of(positions: list[StartPosition]) -> dict[str, str]:
+    """The options for the first start of a query; none if there is nothing to read."""
     topics: dict[str, dict[str, int]] = {}
     for position in positions:
-        topics.setdefault(position.topic, {})[str(position.partition)] = position.offset
-    return json.dumps(topics, separators=(",", ":"), sort_keys=True)
+        if position.offset is not None:
+            topics.setdefault(position.topic, {})[str(position.partition)] = position.offset
+    starting_offsets = json.dumps(topics, separators=(",", ":"), sort_keys=True)
+    return {"subscribe": ",".join(sorted(topics)), "startingOffsets": starting_offsets} if topics else {}
 
 
 def offsets_of_spark(line: str) -> dict[TopicPartition, int] | None:

@@ -70,11 +70,39 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers_of(kafka))
     assert said.code == 3
     assert "offsets 1 to 1 are gone" in said.out
+    assert "records have expired: set onDataLoss=report" in said.err
     assert "the partition ends at offset 0: the topic was recreated, or lost records" in said.out
     assert "the cluster does not have this partition" in said.out
     alone = flip27("import", "kafka", "--checkpoint", checkpoint)
     assert alone.code == 0
     assert "the cluster was not queried" in alone.err
+
+
+def test_the_printed_options_start_a_query_if_topics_partitions_and_last_records_are_gone(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic, gone = kafka.filled_topic([b"a", b"b"]), kafka.topic()
+    kafka.delete_topic(gone)
+    known = json.dumps({topic: {"0": 3, "1": 1}, gone: {"0": 1}})
+    said = flip27("import", "kafka", "--checkpoint", spark_checkpoint(tmp_path, known, committed=0),
+                  *servers_of(kafka), "--json")  # fmt: skip
+    assert said.code == 3
+    assert said.data["options"] == {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":-2}}}}'}
+    assert [
+        (p["topic"], p["partition"], p["offset"], p["records"]) for p in said.data["positions"]
+    ] == sorted([(topic, 0, -2, 2), (topic, 1, None, None), (gone, 0, None, None)])
+    assert "offset 3 was to be read next" in str(said.data["positions"])
+    assert rows(kafka, said.data["options"]) == [(0, 0), (0, 1)]
+
+
+def test_no_options_are_printed_if_all_topics_are_gone(kafka: KafkaBroker, tmp_path: Path) -> None:
+    gone = kafka.topic()
+    kafka.delete_topic(gone)
+    checkpoint = spark_checkpoint(tmp_path, json.dumps({gone: {"0": 1}}), committed=0)
+    said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers_of(kafka))
+    assert said.code == 3
+    assert "startingOffsets" not in said.out
+    assert "there is nothing that a query could read" in said.err
 
 
 def test_records_of_an_open_transaction_that_the_other_reader_has_are_not_gone(

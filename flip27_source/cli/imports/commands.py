@@ -198,8 +198,8 @@ def import_list(
     example="flip27 import kafka --checkpoint /ckpt/old-orders --option kafka.bootstrap.servers=kafka1:9092",
     answers="an object: options (those for the new query: subscribe and startingOffsets), batch_id (the last "
     "committed one; null for a group), is_replanned (whether the old query has planned a batch that it has "
-    "not committed), positions (a list of objects: topic, partition, offset, first, end, records, "
-    "problem).",
+    "not committed), positions (a list of objects: topic, partition, offset (null if it is left out), first, "
+    "end, records, problem).",
 )
 def import_kafka(
     checkpoint: Annotated[
@@ -228,7 +228,8 @@ def import_kafka(
 
     Prints the options for the first start of the new query, and how many records it will read from each
     partition. Nothing is changed: neither the checkpoint, nor the group, nor the cluster. Partitions that the
-    other reader did not know start at earliest. Exit code 3: records are gone, or partitions are missing.
+    other reader did not know, or that end before its position, start at earliest; those that the cluster does
+    not have are left out. Exit code 3: records are gone, or partitions are missing.
     """
     if (checkpoint is None) == (consumer_group is None):
         raise OptionError(
@@ -250,10 +251,9 @@ def import_kafka(
         )
     else:
         known = migration.offsets_of_group(options, consumer_group or "")
-    topics = sorted({topic for topic, _ in known})
-    bounds = migration.bounds_of(options, set(topics)) if _SERVERS in given else None
+    bounds = migration.bounds_of(options, {topic for topic, _ in known}) if _SERVERS in given else None
     positions = migration.start_positions(known, bounds)
-    return _positions_answer(positions, topics, batch_id, is_replanned=is_replanned)
+    return _positions_answer(positions, batch_id, is_replanned=is_replanned)
 
 
 def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) -> T:
@@ -279,10 +279,8 @@ def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) 
     return sources[number or 0]
 
 
-def _positions_answer(
-    positions: list[StartPosition], topics: list[str], batch_id: int | None, *, is_replanned: bool
-) -> Answer:
-    options = {"subscribe": ",".join(topics), "startingOffsets": migration.starting_offsets(positions)}
+def _positions_answer(positions: list[StartPosition], batch_id: int | None, *, is_replanned: bool) -> Answer:
+    options = migration.options_of(positions)
     problems = [position for position in positions if position.problem is not None]
     notes = []
     if is_replanned and batch_id is not None:
@@ -290,13 +288,22 @@ def _positions_answer(
             f"batch {batch_id + 1} was planned and not committed: its records are read by the new query. If "
             "the sink has them already, let the old query commit the batch first"
         )
-    if all(position.bounds is None for position in positions):
+    if not problems and all(position.bounds is None for position in positions):
         notes.append(
             f"the cluster was not queried: add --option {_SERVERS}=HOST:PORT to find partitions that were "
             "added, and records that are gone"
         )
-    if problems:
-        notes.append("with onDataLoss=report the query starts even though records are gone")
+    if not options:
+        notes.append("the cluster has none of these topics: there is nothing that a query could read")
+    elif any(position.offset is None for position in problems):
+        notes.append("partitions that the cluster does not have are left out")
+    if any(position.offset == EARLIEST for position in problems):
+        notes.append(
+            "a partition that ends too early is read from its beginning; if it only lost its last records, "
+            "set the offset of its end, so that no record arrives again"
+        )
+    if any(position.offset not in (EARLIEST, None) for position in problems):
+        notes.append("records have expired: set onDataLoss=report, otherwise the query stops for them")
     return Answer(
         data={
             "options": options,
@@ -311,7 +318,7 @@ def _positions_answer(
                     (
                         position.topic,
                         position.partition,
-                        "earliest" if position.offset == EARLIEST else position.offset,
+                        _START_NAMES.get(position.offset, position.offset),
                         position.records,
                         position.problem,
                     )
@@ -323,6 +330,9 @@ def _positions_answer(
         notes=notes,
         exit_code=CHECK_FAILED if problems else DONE,
     )
+
+
+_START_NAMES = {EARLIEST: "earliest", None: "left out"}
 
 
 def _position_row(position: StartPosition) -> dict[str, Any]:
