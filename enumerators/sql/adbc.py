@@ -120,7 +120,12 @@ def _driver_path(module: str) -> str:
 def _sqlite_uri(uri: str) -> str:
     """The URI of an existing file, opened read-only."""
     if uri.startswith("file:"):
-        return uri
+        name, _, query = uri.partition("?")
+        settings = [setting for setting in query.split("&") if setting]
+        if name == "file::memory:" or "mode=memory" in settings:
+            return uri
+        kept = (setting for setting in settings if not setting.startswith("mode="))
+        return f"{name}?{'&'.join([*kept, 'mode=ro'])}"
     check_sqlite_file(uri)
     return f"file:{quote(os.path.abspath(uri))}?mode=ro"
 

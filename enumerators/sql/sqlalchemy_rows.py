@@ -37,12 +37,11 @@ class SqlAlchemyDatabase(Database):
             ) from None
         if password is not None:
             url = url.set(password=password)
-        if (
-            url.get_backend_name() == "sqlite"
-            and url.database
-            and not url.database.startswith((":", "file:"))
-        ):
-            check_sqlite_file(url.database)
+        if url.get_backend_name() == "sqlite" and url.database and not url.database.startswith(":"):
+            if not url.database.startswith("file:") or "uri" not in url.query:
+                check_sqlite_file(url.database)
+            elif url.database != "file::memory:" and url.query.get("mode") != "memory":
+                url = url.update_query_dict({"mode": "ro"})
         # psycopg2 decodes texts by the encoding that it finds when it connects, whatever is set later.
         arguments = {"client_encoding": "utf8"} if url.get_driver_name().startswith("psycopg") else {}
         with self.guarded(), driver_needed(url.drivername, also=""):

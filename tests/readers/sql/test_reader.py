@@ -28,7 +28,17 @@ from flip27_source.errors import (
 )
 from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, enter_shop, of_postgres, polled
+from tests.enumerators.sql.shops import (
+    DAY,
+    ORDERS,
+    Shop,
+    batches_of,
+    common,
+    enter_shop,
+    of_postgres,
+    polled,
+    sqlite_shop,
+)
 from tests.postgres_server import PostgresServer
 
 Engine = Callable[..., MicroBatchEngine]
@@ -527,6 +537,23 @@ def test_a_range_of_a_database_file_that_is_missing_is_not_quarantined(kind: str
         shop.insert(ORDERS)
         (file,) = tmp_path.glob("shop.*")
         check_not_quarantined(shop.options, lambda: file.unlink(missing_ok=True))
+
+
+@pytest.mark.parametrize("settings", ["", "cache=private", "mode=rwc"])
+@pytest.mark.parametrize("driver", ["sqlite", None], ids=["adbc", "sqlalchemy"])
+def test_a_file_of_sqlite_that_a_uri_names_is_not_created(
+    driver: str | None, settings: str, tmp_path: Path
+) -> None:
+    with sqlite_shop(tmp_path) as shop:
+        shop.insert(ORDERS)
+        file = Path(shop.options["uri"])
+        prefix, given = ("", settings) if driver else ("sqlite:///", f"{settings}&uri=true".strip("&"))
+        options = shop.with_options(uri=f"{prefix}file:{file}" + (f"?{given}" if given else ""))
+        if driver is None:
+            del options["driver"]
+        assert len(rows(options)) == 6
+        check_not_quarantined(options, lambda: file.unlink(missing_ok=True))
+        assert not file.exists()
 
 
 @pytest.mark.parametrize("kind", ["sqlite by sqlalchemy", "duckdb"])
