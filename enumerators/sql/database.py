@@ -50,6 +50,18 @@ class DatabaseFailure(Flip27Error):  # noqa: N818 - the callers' errors say what
     """A driver raised an error, whose text has no secrets here. The error itself is the hidden context."""
 
 
+class StatementFailure(DatabaseFailure):
+    """The database refuses the statement whatever rows there are, such as for a missing table or column."""
+
+
+def _refuses_statement(error: BaseException) -> bool:
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if isinstance(state, str):
+        return state.startswith(("3F", "42"))
+    is_known = re.search(r"no such (table|column)|(catalog|binder) error", str(error), re.IGNORECASE)
+    return is_known is not None or "ProgrammingError" in {kind.__name__ for kind in type(error).__mro__}
+
+
 class Secrets:
     """The secrets of a connection, which no text may contain."""
 
@@ -75,7 +87,8 @@ class Secrets:
         lowered = said.lower()
         known = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered))
         remedy = next(known, "fix the cause, which the database names")
-        return DatabaseFailure(self.masked(said)[:1000], remedy=remedy)
+        kind = StatementFailure if _refuses_statement(error) else DatabaseFailure
+        return kind(self.masked(said)[:1000], remedy=remedy)
 
     def masked(self, text: str) -> str:
         if "://" in self._uri:

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
-from flip27_source.enumerators.sql.database import DatabaseFailure
+from flip27_source.enumerators.sql.database import DatabaseFailure, StatementFailure
 from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_options, table_parts
 from flip27_source.enumerators.sql.split import SqlSplit
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.enumerators.sql.table import CursorTable, connected, fields_of, relation_of
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import AccessError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import SplitReader
 from flip27_source.readers.sql.column_types import (
@@ -141,16 +141,17 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             ) from None
 
     def read(self, split: SqlSplit) -> Iterator[pa.RecordBatch]:
+        rows, failed = 0, f"the rows {_named(split)} cannot be read"
         try:
             table = self._opened()
-            rows = 0
             for batch in self._batches(table, split):
                 rows += batch.num_rows
                 yield batch
         except DatabaseFailure as failure:
-            raise SplitReadError(
-                f"the rows {_named(split)} cannot be read: {failure.what}", remedy=failure.remedy
-            ) from None
+            # Without the table, as while it is replaced by another one, nothing is known about the range.
+            if self._table is None or isinstance(failure, StatementFailure):
+                raise _no_access(f"{failed}: {failure.what}", failure.remedy) from None
+            raise SplitReadError(f"{failed}: {failure.what}", remedy=failure.remedy) from None
         if self.context.options[APPEND_ONLY] and rows != split.rows:
             raise SplitReadError(
                 f"the range of {table.name} {_named(split)} has {rows} rows; it had {split.rows} when it was "
@@ -200,9 +201,9 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         """The table's column for a column of the DataFrame."""
         field = table.field(name)
         if field is None:
-            raise SplitReadError(
+            raise _no_access(
                 f"{table.name} has no column {name!r}; it has {', '.join(table.fields.names)}",
-                remedy="if the column was dropped or renamed, give a schema without it with .schema(...), or "
+                "if the column was dropped or renamed, give a schema without it with .schema(...), or "
                 "select it with option query",
             )
         return field
@@ -217,6 +218,10 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
                 f"{str(error)[:200]}",
                 remedy="give the column a type that fits in .schema(...), such as string",
             ) from None
+
+
+def _no_access(what: str, remedy: str | None) -> AccessError:
+    return AccessError(what, remedy=f"{remedy}; nothing was quarantined or lost")
 
 
 def _named(split: SqlSplit) -> str:

@@ -539,6 +539,34 @@ def test_a_range_of_a_database_file_that_is_missing_is_not_quarantined(kind: str
         check_not_quarantined(shop.options, lambda: file.unlink(missing_ok=True))
 
 
+@pytest.mark.parametrize(
+    "statement", ["ALTER TABLE orders RENAME TO renamed", "ALTER TABLE orders RENAME COLUMN id TO number"]
+)
+def test_a_range_of_a_table_that_is_replaced_is_not_quarantined(shop: Shop, statement: str) -> None:
+    shop.insert(ORDERS)
+    changes = iter([statement])
+    options = shop.with_options(cursorColumns="updated_at")
+    check_not_quarantined(options, lambda: [shop.execute(each) for each in changes])
+
+
+@pytest.mark.parametrize("driver", ["adbc", "psycopg", "psycopg2"])
+@pytest.mark.parametrize("statement", ["DROP TABLE orders", "ALTER TABLE orders SET SCHEMA other"])
+def test_a_range_is_not_quarantined_if_the_table_is_replaced_while_the_task_reads(
+    postgres: PostgresServer, statement: str, driver: str
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE SCHEMA other")
+        connection.execute("CREATE TABLE orders AS SELECT generate_series(1, 2) AS id")
+        options = of_postgres(
+            postgres, name, with_adbc=driver == "adbc", cursorColumns="id", partitionRows="1"
+        )
+        options["uri"] = options["uri"].replace("+psycopg:", f"+{driver}:")
+        changes = iter(["SELECT 1", statement])
+        check_not_quarantined(
+            options, lambda: [connection.execute(each) for each in [next(changes, "SELECT")]]
+        )
+
+
 @pytest.mark.parametrize("settings", ["", "cache=private", "mode=rwc"])
 @pytest.mark.parametrize("driver", ["sqlite", None], ids=["adbc", "sqlalchemy"])
 def test_a_file_of_sqlite_that_a_uri_names_is_not_created(
