@@ -222,9 +222,7 @@ def _reader_of(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], An
     if kind in _INTEGER_RANGES:
         allowed = _INTEGER_RANGES[kind]
         return partial(_integer, range(-128, 128) if rules.exact and pt.is_int8(kind) else allowed)
-    if kind in _FLOATS:
-        return partial(_FLOATS[kind], rules.exact)
-    return _simple(kind)
+    return _simple(kind, rules.exact)
 
 
 def _nested(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
@@ -239,7 +237,9 @@ def _nested(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
     raise _unsupported(kind)
 
 
-def _simple(kind: pa.DataType) -> Callable[[Tokens, Token], Any]:
+def _simple(kind: pa.DataType, exact: bool) -> Callable[[Tokens, Token], Any]:
+    if kind in _FLOATS:
+        return partial(_FLOATS[kind], exact)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     raise _unsupported(kind)

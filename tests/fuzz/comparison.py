@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from tests.readers.spark_reading import cells
 
 from .case import Case
+from .kept_values import check_kept
 from .other_sides import WholeFiles
 from .our_side import BareError, OurSide, RefusedError
 from .parsed_side import ParsedSide
@@ -102,6 +103,8 @@ def compare(case: Case, ours: Side, theirs: Theirs) -> Compared:
             paths = [file.path for file in case.files if file.path in listed]
             _compare_files(paths, schema, ours, found)
             _compare_cuts(case.name, paths, ours, found)
+            if isinstance(ours, OurSide) and case.format in ("csv", "json") and case.columns is not None:
+                _check_kept(case, paths, ours, wanted, found)
     except RefusedError as error:
         found.refused = str(error)
     except BareError as error:
@@ -161,6 +164,17 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
             what = "null here" if our is None else "null in Spark" if their is None else "value"
             yield Mismatch(
                 kind=what, file=path, column=name, column_type=kind, row=row, theirs=their, ours=our
+            )
+
+
+def _check_kept(case: Case, paths: Sequence[str], ours: OurSide, wanted: pa.Schema, found: Compared) -> None:
+    for path in paths:
+        for name, row, text, value in check_kept(case, path, ours, wanted):
+            kind, type_name = "lost" if value is None else "changed", str(wanted.field(name).type)
+            found.mismatches.append(
+                Mismatch(
+                    kind=kind, file=path, column=name, column_type=type_name, row=row, theirs=text, ours=value
+                )
             )
 
 

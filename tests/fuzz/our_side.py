@@ -18,6 +18,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.registry import find_reader
 from flip27_source.schemas.source_schema import schema_of
@@ -110,11 +111,17 @@ class OurSide:
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """Read splits with a new reader, as a task does."""
-        zone, options = self._case.zone, self._options
-        batches = outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
-        if isinstance(batches, Failed):
-            return batches
-        return pa.Table.from_batches(batches, schema=self._schema)
+        return self._read(splits, self._schema, self._options)
+
+    def read_as(self, path: str, schema: pa.Schema, **options: str) -> Outcome:
+        """Read one file to another schema, with more options."""
+        resolved = Source.resolve({**self._texts, **options}, enumerator=FilesEnumerator).options
+        return self._read([self._splits[path]], schema, resolved)
+
+    def _read(self, splits: Sequence[FileSplit], schema: pa.Schema, options: Options) -> Outcome:
+        zone = self._case.zone
+        batches = outcome(lambda: read_batches(self._kind(), splits, schema, options, zone))
+        return batches if isinstance(batches, Failed) else pa.Table.from_batches(batches, schema=schema)
 
 
 def outcome(read: Callable[[], T]) -> T | Failed:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from .case import Case, LineFile
+from .kept_values import CORRUPT, RESCUED, changed_or_lost
 from .run import FORMATS, Fuzz, case_of
 from .spark_side import quiet
 
@@ -89,6 +92,28 @@ def test_a_difference_is_reported_with_the_smallest_input_that_shows_it(
     assert "f1.csv" not in story
     assert "'mode'" not in story
     assert "Spark: 8\n    here:  9" in story
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2.5", pa.scalar(Decimal(3))), ("0.4", pa.scalar(Decimal(0))), ("200", pa.scalar(-56, pa.int8())),
+        ("9007199254740993", pa.scalar(2.0**53)), ("16777217", pa.scalar(2.0**24, pa.float32())),
+        ("1e999", pa.scalar(float("inf"))), ("2026-01-01 10:00:00", pa.scalar(dt.date(2026, 1, 1))),
+        ("5", pa.scalar(None, pa.int32())), (None, pa.scalar(5)),
+    ],
+)  # fmt: skip
+def test_a_value_that_was_changed_or_lost_is_found_unless_it_was_rescued(
+    text: str | None, value: pa.Scalar
+) -> None:
+    def tables(rescued: str | None) -> tuple[pa.Table, pa.Table]:
+        own = {CORRUPT: pa.array([None], pa.string()), RESCUED: pa.array([rescued], pa.string())}
+        texts = {"c": pa.array([text], pa.string()), "d": pa.array(["0.10"])}
+        typed = {"c": pa.array([value.as_py()], value.type), "d": pa.array([0.1])}
+        return pa.table(texts | own), pa.table(typed | own)
+
+    assert [found[:3] for found in changed_or_lost(*tables(None))] == [("c", 0, text)]
+    assert list(changed_or_lost(*tables('{"c": "x"}'))) == []
 
 
 def test_a_wrong_number_of_rows_is_a_mismatch_and_a_refused_option_is_not(fuzz: Fuzz) -> None:
