@@ -159,9 +159,10 @@ class CatalogTable:
 
 def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> list[CatalogTable]:
     """The tables that the patterns name, by schema and name."""
-    rows = [row for row in connection.execute(_TABLES) if matched(patterns, row[1], row[2])]
+    tables = connection.execute(_TABLES).fetchall()
+    rows = [row for row in tables if matched(patterns, row[1], row[2])]
     for pattern in patterns:
-        if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in rows):
+        if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in tables):
             raise DiscoveryError(
                 f"option tables has {pattern.text}, and the database has no such table",
                 remedy="correct the name (names with capitals are quoted; the table may have been dropped or "

@@ -93,7 +93,7 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     name="tables",
     parse=optional(table_patterns),
     doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
-    'capitals or dots is quoted: public."Orders".',
+    'capitals or dots is quoted: public."Orders". A minus leaves tables out: public.*, -public.log_*.',
     names_data=True,
 )
 CHANGE_FORMAT: Option[str] = ReadingOption(

@@ -39,6 +39,24 @@ def test_a_pattern_matches_no_other_tables(pattern: str, schema: str, name: str)
     assert not matched(table_patterns(pattern), schema, name)
 
 
+@pytest.mark.parametrize(
+    ("left_out", "schema", "name"),
+    [
+        ("-log", "public", "log"), ("-public.log_*", "public", "log_2024"), ("-audit.*", "audit", "orders"),
+        ('- "Old".orders', "Old", "orders"), ("-LOG, public.log", "public", "log"),
+    ],
+)  # fmt: skip
+def test_a_pattern_with_a_minus_leaves_tables_out(left_out: str, schema: str, name: str) -> None:
+    patterns = table_patterns(f"*.*, {left_out}")
+    assert not matched(patterns, schema, name)
+    assert matched(patterns, "public", "orders")
+    assert not any(pattern.is_name for pattern in patterns if pattern.text.startswith("-"))
+
+
+def test_a_quoted_name_may_begin_with_a_minus() -> None:
+    assert matched(table_patterns('"-log"'), "public", "-log")
+
+
 def test_patterns_are_separated_by_commas() -> None:
     patterns = table_patterns('public.*, audit.log,"a,b".c')
     assert [pattern.text for pattern in patterns] == ["public.*", "audit.log", '"a,b".c']
@@ -46,7 +64,7 @@ def test_patterns_are_separated_by_commas() -> None:
     assert matched(patterns, "a,b", "c")
 
 
-@pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a b", "a.b.c", 'a"b', '"a', ".a", "a."])
+@pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a b", "a.b.c", 'a"b', '"a', ".a", "a.", "-", "-a"])
 def test_invalid_patterns_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="names such as"):
         table_patterns(text)
