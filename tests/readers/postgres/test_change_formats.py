@@ -187,7 +187,7 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         "timetz": "'01:02:03.4+05:30'", "timestamp": "'infinity'", "timestamp(0)": "'2024-02-29 23:59:59.6'",
         "timestamptz": "'9999-12-31 23:00-05'",
         "interval": "'1 year -2 days 3.5 s'", "json": """'{"a" : [1, "\\u00fc\\n"]}'""", "jsonb": "'[null]'",
-        "mood": "'happy'", "hstore": """'a=>1, "b\\"c"=>NULL'""", "point": "'(1.5,-2)'", "varbit": "'101'",
+        "mood": "'happy'", "varchar(64)": "'NULL'", "hstore": """'a=>1, "b\\"c"=>NULL'""", "point": "'(1.5,-2)'", "varbit": "'101'",
         "tsvector": "'b a'", "ltree": "'Top.Science'", "int4range": "'[1,5)'", "inet": "'::1/128'", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
         "int8[]": "'{{1,2},{3,NULL}}'", "ltree[]": "'{Top.Science,NULL}'", "mood[]": "'{sad,NULL}'",
         "jsonb[]": """array['{"a": "\\""}'::jsonb]""",
