@@ -69,11 +69,14 @@ _SESSION = {
     "bytea_output": "hex",
     # The server may only warn that a publication is missing.
     "client_min_messages": "warning",
+    # Types and names are compared with those that an earlier session has stored.
+    "quote_all_identifiers": "off",
     # A policy that hides rows from the role is an error, instead of a table with fewer rows.
     "row_security": "off",
     # A server that writes to a vanished client would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
     # A session is idle between two statements, and the keeper of a snapshot is idle in a transaction.
+    # (Newer servers also have transaction_timeout: chunks, peeks and kept snapshots take long.)
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     # A driver whose machine has vanished would keep its lock on the slot for hours.
@@ -120,17 +123,7 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
     if replicates:
         parameters["replication"] = "database"
     try:
-        connection: Connection = psycopg.connect(
-            **parameters,
-            application_name=f"flip27 {purpose}"[:63],
-            options=session_settings(options),
-            client_encoding="utf8",
-            autocommit=True,
-        )
-        if connection.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
-            # Older servers refuse a connection that sets it. Chunks, peeks and kept snapshots take long.
-            connection.execute("SET transaction_timeout = 0")
-        return connection
+        return open_session(parameters, session_settings(options), purpose=purpose)
     except psycopg.Error as error:
         raise ServerError(
             f"{place(options)} cannot be reached: {said(error)}",
@@ -138,6 +131,31 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
             "from this machine (pg_hba.conf)",
             sqlstate=error.sqlstate,
         ) from None
+
+
+def open_session(parameters: Mapping[str, Any], settings: Mapping[str, str], *, purpose: str) -> Connection:
+    """A connection in autocommit mode with these settings.
+
+    They are set by a statement: a pooler may drop the startup parameter ``options``, and libpq's environment
+    variables (PGTZ, PGDATESTYLE) override it.
+    """
+    connection: Connection = imported().connect(
+        **parameters,
+        application_name=f"flip27 {purpose}"[:63],
+        options="",  # not those of PGOPTIONS
+        client_encoding="utf8",
+        autocommit=True,
+    )
+    try:
+        if connection.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
+            settings = {**settings, "transaction_timeout": "0"}
+        # Without parameters, which a replication connection does not take.
+        set_all = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+        connection.execute(f"SELECT {set_all}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def connection_parameters(options: Options) -> dict[str, Any]:
@@ -209,11 +227,10 @@ def row_of(
     return row
 
 
-def session_settings(options: Options) -> str:
-    """The settings of every session, as libpq's parameter ``options`` has them."""
+def session_settings(options: Options) -> dict[str, str]:
+    """The settings of every session."""
     timeout_ms = round(options[opts.STATEMENT_TIMEOUT] * 1000)
-    settings = _SESSION | ({"statement_timeout": str(timeout_ms)} if timeout_ms else {})
-    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in settings.items())
+    return _SESSION | ({"statement_timeout": str(timeout_ms)} if timeout_ms else {})
 
 
 def _password(options: Options) -> str | None:

@@ -20,7 +20,9 @@ from typing import Any
 from flip27_source.enumerators.postgres.connection import (
     connection_parameters,
     imported,
+    open_session,
     place,
+    row_of,
     said,
     session_settings,
 )
@@ -81,16 +83,13 @@ def export_snapshot(options: Options, tables: Sequence[TableName]) -> tuple[str,
 def _keep(given: dict[str, Any]) -> None:
     """Export a snapshot, print its name, and hold it as long as it is read."""
     psycopg = imported()
-    parameters = {**given["parameters"], "options": given["settings"]}
     try:
-        holder = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
-        watcher = psycopg.connect(**parameters, application_name="flip27 snapshot", autocommit=True)
+        holder = open_session(given["parameters"], given["settings"], purpose="snapshot")
+        watcher = open_session(given["parameters"], given["settings"], purpose="snapshot")
         holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if given["tables"]:
             holder.execute(f"LOCK TABLE {', '.join(given['tables'])} IN ACCESS SHARE MODE")
-        name, lsn = holder.execute(
-            "SELECT pg_export_snapshot(), pg_current_wal_insert_lsn()::text"
-        ).fetchone()
+        name, lsn = row_of(holder, "SELECT pg_export_snapshot(), pg_current_wal_insert_lsn()::text")
     except psycopg.Error as error:
         _tell({"error": said(error)})
         return
@@ -100,7 +99,7 @@ def _keep(given: dict[str, Any]) -> None:
         while time.monotonic() - read_at < given["idle_limit_s"] and all(map(os.path.exists, ancestors)):
             time.sleep(_POLL_S)
             readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-            if watcher.execute(readers, [READER_PREFIX + name]).fetchone()[0]:
+            if row_of(watcher, readers, [READER_PREFIX + name])[0]:
                 read_at = time.monotonic()
 
 

@@ -46,6 +46,14 @@ def test_an_ended_snapshot_is_an_error_that_says_so(shop: TestedDatabase) -> Non
         read.rows()
 
 
+def test_a_limit_on_the_time_of_transactions_does_not_end_the_snapshot(shop: TestedDatabase) -> None:
+    shop.execute(CREATE, "INSERT INTO orders VALUES (1, 'a')")
+    shop.execute(f"ALTER DATABASE {shop.name} SET transaction_timeout = '100ms'")
+    read = batch_read(shop)
+    shop.execute("SELECT pg_sleep(0.3)")
+    assert len(read.rows()) == 1
+
+
 def test_a_table_cannot_be_rewritten_or_emptied_while_it_is_read(shop: TestedDatabase) -> None:
     shop.execute(CREATE, "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
     read = batch_read(shop)

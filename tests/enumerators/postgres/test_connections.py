@@ -10,7 +10,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from flip27_source.enumerators.postgres.connection import connect, failed
+from flip27_source.enumerators.postgres.connection import connect, failed, row_of
 from flip27_source.source import Source
 from tests.postgres_server import PostgresServer
 
@@ -43,6 +43,24 @@ def test_a_limit_on_the_time_of_transactions_does_not_end_those_of_the_source(
         options = Source.resolve(postgres.options(name, tables="orders")).options
         with closing(connect(options, purpose="test", replicates=replicates)) as connection:
             assert connection.execute("SHOW transaction_timeout").fetchone() == ("0",)
+
+
+@pytest.mark.parametrize("replicates", [False, True])
+def test_poolers_and_libpqs_environment_change_no_setting_on_which_values_depend(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, replicates: bool
+) -> None:
+    for name, value in {"PGTZ": "Asia/Kolkata", "PGDATESTYLE": "SQL, DMY", "PGOPTIONS": "-c jit=off"}.items():
+        monkeypatch.setenv(name, value)
+    options = Source.resolve(postgres.options("postgres", tables="orders")).options
+    with closing(connect(options, purpose="test", replicates=replicates)) as connection:
+        shown = [
+            row_of(connection, f"SELECT current_setting('{name}')")[0]
+            for name in ("TimeZone", "DateStyle", "row_security", "quote_all_identifiers")
+        ]
+        assert shown == ["UTC", "ISO, MDY", "off", "off"]
+        # Poolers drop startup parameters that they do not know.
+        by_startup = connection.execute("SELECT name FROM pg_settings WHERE source = 'client' ORDER BY 1")
+        assert by_startup.fetchall() == [("application_name",), ("client_encoding",)]
 
 
 def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
