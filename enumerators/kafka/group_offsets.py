@@ -10,6 +10,7 @@ from typing import Any
 
 from flip27_source.enumerators.kafka.client import Consumer, failed, imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.cluster import is_unknown
 from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS, KAFKA
 from flip27_source.enumerators.kafka.split import partition_of
 from flip27_source.errors import OptionError
@@ -51,23 +52,24 @@ class GroupOffsets:
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._committed: dict[str, int] = {}
+        # Those of a commit that has failed, which is repeated: their partitions may have no records again.
+        self._failed: dict[str, int] = {}
 
     def commit(self, properties: ClientProperties, action: CommitOffsets) -> bool:
         """Commit offsets that are ahead of those that this object has committed.
 
-        A failure is logged and not raised: the next batch commits again, and the query does not need the
-        committed offsets.
+        A failure is logged and not raised: the next commit of this run includes these offsets, and the query
+        does not need them.
 
         Returns:
             Whether the group has these offsets or later ones.
         """
         kafka = imported()
         with self._lock:
-            ahead = {
-                split_id: offset
-                for split_id, offset in action.offsets.items()
-                if offset > self._committed.get(split_id, -1)
-            }
+            ahead = dict(self._failed)
+            for split_id, offset in action.offsets.items():
+                if offset > max(self._committed.get(split_id, -1), ahead.get(split_id, -1)):
+                    ahead[split_id] = offset
             if not ahead:
                 return True
             try:
@@ -82,7 +84,9 @@ class GroupOffsets:
                 )
                 errors = [answer.error for answer in answers if answer.error is not None]
             except kafka.KafkaException as error:
-                errors = [error]
+                errors = [error.args[0]]
+            # A commit with a topic that is gone has only failed for this topic, and would always fail.
+            self._failed = {} if not errors or any(map(is_unknown, errors)) else ahead
             if not errors:
                 self._committed |= ahead
                 return True

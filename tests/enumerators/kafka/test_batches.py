@@ -6,11 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
+from flip27_source.enumerators.kafka import group_offsets
+from flip27_source.enumerators.kafka.client import new_consumer
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.split import TopicPartition
@@ -274,6 +278,35 @@ def test_offsets_are_committed_to_the_group_once_a_batch_is_complete(kafka: Kafk
     continued(engine)
     kafka.produce(topic, [b"more"], partition=1)
     engine.process_all_available()
+    assert committed(kafka, topic, topic, 2) == [3, 3]
+
+
+class FailsOnce:
+    """A consumer whose first commit fails, as while a broker restarts."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        self.has_failed = False
+
+    def commit(self, **places: Any) -> Any:
+        if not self.has_failed:
+            self.has_failed = True
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return self.consumer.commit(**places)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def test_offsets_that_could_not_be_committed_are_committed_with_those_of_the_next_batch(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(kafka, 3, 2)
+    monkeypatch.setattr(group_offsets, "new_consumer", lambda given: FailsOnce(new_consumer(given)))
+    engine = read(kafka, topic, commitOffsets="true", **{"kafka.group.id": topic})
+    kafka.produce(topic, [b"more"], partition=1)
+    engine.process_all_available()
+    engine.stop()
     assert committed(kafka, topic, topic, 2) == [3, 3]
 
 
