@@ -182,17 +182,18 @@ class Assigner:
         """
         for name, described in present.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
-            if known.topic_id != described.topic_id:
+            # While brokers are upgraded, some report no ids.
+            topic_id = described.topic_id or known.topic_id
+            if known.topic_id != topic_id:
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
-                if described.topic_id is not None:
-                    known.former_id = known.former_id or known.topic_id
+                known.former_id = known.former_id or known.topic_id
             before = {
                 number: lacked for number, lacked in known.lacking.items() if number not in seen.get(name, ())
             }
             lacking = known.partitions.difference(described.partitions)
             known.lacking = {number: _longer(before.get(number), absence) for number in lacking}
-            known.topic_id, known.missing = described.topic_id, None
+            known.topic_id, known.missing = topic_id, None
         for name, known in topics.items():
             if name not in present:
                 known.missing = _longer(None if name in seen else known.missing, absence)

@@ -187,6 +187,19 @@ def test_a_topic_is_new_until_its_skipped_partitions_are_forgotten_also_after_a_
     assert again.forget_skipped([]) == []
 
 
+def test_the_id_of_a_topic_stays_known_if_a_broker_does_not_report_it() -> None:
+    without = {"orders": replace(ORDERS, topic_id=None)}
+    assigner = assigner_at(FIRST, poll(without, ends=(10, 20)))
+    split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
+    assert assigner.located(split) == split
+    restarted = Assigner(assigner.state(), lambda _: True)
+    restarted.take(poll(ANEW, ends=(10, 20), starts=(0, 0)))
+    assert isinstance(restarted.located(replace(split, topic_id="a")), Loss)
+    for _ in range(2):
+        restarted.next_split()
+    assert restarted.forget_skipped([]) == ["orders/0", "orders/1"]
+
+
 def test_partitions_that_are_not_assigned_are_not_taken_for_skipped_ones() -> None:
     assigner = assigner_at(FIRST, poll(ANEW))
     assert assigner.forget_skipped([]) == []
