@@ -118,10 +118,12 @@ def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
         answer = answers[group].result()
     except kafka.KafkaException as error:
         raise failed(properties, f"requesting the offsets of the group {group}", error) from None
+    for place in answer.topic_partitions:
+        if place.error is not None:
+            doing = f"requesting the offset of {place.topic}/{place.partition} of the group {group}"
+            raise failed(properties, doing, place.error)
     committed = {
-        (place.topic, place.partition): place.offset
-        for place in answer.topic_partitions
-        if place.error is None and place.offset >= 0
+        (place.topic, place.partition): place.offset for place in answer.topic_partitions if place.offset >= 0
     }
     if not committed:
         raise DiscoveryError(

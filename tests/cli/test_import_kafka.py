@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from confluent_kafka import TopicPartition
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
 
+from flip27_source.enumerators.kafka import migration
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27
 from tests.enumerators.kafka.reading import continued, read, values_of
@@ -134,6 +139,24 @@ def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(kafka: KafkaBroke
     nothing = flip27("import", "kafka", "--group", "no-such-group", *servers_of(kafka))
     assert nothing.code == 1
     assert "the group no-such-group has committed no offsets" in nothing.err
+
+
+class AdminWithoutACoordinator:
+    """An admin client whose answer for one partition is an error."""
+
+    def list_consumer_group_offsets(self, groups: list[Any], *, request_timeout: float) -> dict[str, Any]:
+        found: Future[Any] = Future()
+        error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+        unstable = SimpleNamespace(topic="orders", partition=1, offset=-1001, error=error)
+        found.set_result(SimpleNamespace(topic_partitions=[TopicPartition("orders", 0, 5), unstable]))
+        return {"g": found}
+
+
+def test_a_partition_whose_offset_the_group_cannot_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migration, "new_admin", lambda _: AdminWithoutACoordinator())
+    said = flip27("import", "kafka", "--group", "g", "--option", "kafka.bootstrap.servers=kafka1:9092")
+    assert said.code == 1
+    assert "requesting the offset of orders/1 of the group g failed" in said.err
 
 
 def test_missing_arguments_are_named(tmp_path: Path) -> None:
