@@ -23,9 +23,11 @@ from flip27_source.readers.kafka import reader
 from flip27_source.readers.kafka.arrow_records import HEADERS
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.reader import KafkaReader
+from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import continued, offsets_of, read, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, broker_behind_a_line, kafka_broker
+from tests.snapshots.spark_logs import view_rows
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
@@ -273,6 +275,31 @@ def test_the_rest_of_a_range_whose_records_expire_is_read_and_the_loss_is_report
     engine.process_all_available()
     assert offsets(engine) == LEFT
     assert engine.holder.report()["dataLosses"] == 1
+
+
+@pytest.mark.parametrize("is_silent", [False, True], ids=["at once", "after a silence"])
+def test_only_the_last_records_of_a_partition_that_an_unclean_election_has_shortened_are_lost(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_silent: bool
+) -> None:
+    fetch = Fetches._fetch
+
+    def looking_for_the_end_first(fetches: Fetches, ranges: Any, first: Any) -> None:
+        monkeypatch.setattr(Fetches, "_fetch", fetch)
+        fetches._check_end(first)
+        fetch(fetches, ranges, first)
+
+    if is_silent:
+        monkeypatch.setattr(Fetches, "_fetch", looking_for_the_end_first)
+    topic = kafka.filled_topic([b"0", b"1", b"2", b"3", b"4"])
+    engine = stream(kafka, topic, stateLocation=tmp_path, onDataLoss="report")
+    assert engine.trigger()
+    # A single broker elects no leader. Without ids of topics, the same topic with fewer records looks like it.
+    kafka.recreate_topic(topic, [b"0", b"1", b"2"])
+    engine.run_batch()
+    assert values_of(engine.rows) == [b"0", b"1", b"2"]
+    (loss,) = view_rows("losses", find_lineages(str(tmp_path), {}))
+    assert loss["what"] == "offsets 3 to 4 are gone: the partition ends at offset 3 now"
+    engine.stop()
 
 
 def test_with_fail_on_data_loss_false_and_no_state_location_tasks_log_losses(
