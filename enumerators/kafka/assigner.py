@@ -209,21 +209,27 @@ class Assigner:
         Returns:
             The ids of the splits that are forgotten.
         """
-        gone: dict[str, tuple[_Topic, int]] = {}
-        for name, topic in (self._topics or {}).items():
+        topics, gone = self._topics or {}, dict[str, TopicPartition]()
+        for name, topic in topics.items():
             numbers = {number for number, absence in topic.lacking.items() if absence.is_final}
             if topic.former_id is not None:
                 numbers = topic.partitions
             elif topic.missing is not None and topic.missing.is_final:
                 # Topics that are not chosen are not described.
                 numbers = {number for number in topic.partitions if self._chosen((name, number))}
-            gone |= {split_id_of(name, number): (topic, number) for number in numbers}
-            topic.former_id = None
-        if gone:
-            for split in (*live, *self._held):
-                gone.pop(split.split_id, None)
-        for topic, number in gone.values():
-            topic.partitions.discard(number)
+            gone |= {split_id_of(name, number): (name, number) for number in numbers}
+        if not gone:
+            return []
+        # Splits of older topics may still be skipped.
+        behind: set[str] = set()
+        for split in (*live, *self._held):
+            gone.pop(split.split_id, None)
+            if split.topic in topics and split.topic_id not in (None, topics[split.topic].topic_id):
+                behind.add(split.topic)
+        for name, number in gone.values():
+            topics[name].partitions.discard(number)
+        for name in topics.keys() - behind:
+            topics[name].former_id = None
         return list(gone)
 
     def next_split(self) -> KafkaSplit | None:

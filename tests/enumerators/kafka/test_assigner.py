@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flip27_source.enumerators.kafka.assigner import Assigner, Loss, as_ranges, of_ranges
+from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss, as_ranges, of_ranges
 from flip27_source.enumerators.kafka.client import KafkaError
 from flip27_source.enumerators.kafka.client_properties import Clock
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
@@ -198,6 +198,18 @@ def test_the_id_of_a_topic_stays_known_if_a_broker_does_not_report_it() -> None:
     for _ in range(2):
         restarted.next_split()
     assert restarted.forget_skipped([]) == ["orders/0", "orders/1"]
+
+
+def test_a_partition_of_an_older_topic_that_is_skipped_while_its_loss_is_not_yet_known_is_forgotten() -> None:
+    assigner = assigner_at(FIRST, poll(ANEW, ends=(4, 4)))
+    live = [split for split in (assigner.next_split(), assigner.next_split()) if split is not None]
+    assert assigner.located(live[0]) is None, "the beginning of the new topic is not known"
+    assert assigner.forget_skipped(live) == []
+    edited = Assigner(assigner.state(), lambda _: True)
+    edited.take(poll(ANEW, ends=(4, 4)))
+    assert edited.forget_skipped(live[1:]) == ["orders/0"]
+    assert edited.forget_skipped([replace(live[1], topic_id="b")]) == []
+    assert (edited.state() or KafkaState(topics={})).topics["orders"].topic_id == "b"
 
 
 def test_partitions_that_are_not_assigned_are_not_taken_for_skipped_ones() -> None:

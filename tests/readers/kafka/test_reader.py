@@ -293,7 +293,7 @@ def test_only_the_last_records_of_a_partition_that_an_unclean_election_has_short
     topic = kafka.filled_topic([b"0", b"1", b"2", b"3", b"4"])
     engine = stream(kafka, topic, stateLocation=tmp_path, onDataLoss="report")
     assert engine.trigger()
-    # A single broker elects no leader. Without ids of topics, the same topic with fewer records looks like it.
+    # A single broker elects no leader; without ids of topics, the topic with fewer records looks like it.
     kafka.recreate_topic(topic, [b"0", b"1", b"2"])
     engine.run_batch()
     assert values_of(engine.rows) == [b"0", b"1", b"2"]
