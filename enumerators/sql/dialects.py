@@ -125,6 +125,13 @@ _SETTINGS = (
     "set_config('default_transaction_read_only', 'on', false)"
 )
 
+# On a standby, the time up to which all commits of the primary are visible: the time of the last one, or of a
+# checkpoint after it, without which the newest rows would wait while the primary is idle.
+_CLOCK = (
+    "SELECT CAST(CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_xact_replay_timestamp(), "
+    "(SELECT checkpoint_time FROM pg_control_checkpoint())) ELSE clock_timestamp() END AS text)"
+)
+
 POSTGRESQL = Dialect(
     name="postgresql",
     literal=lambda value, _kind: _text_literal(value),  # read as the type that it is compared with
@@ -132,7 +139,7 @@ POSTGRESQL = Dialect(
     compares_tuples=True,
     cast_to_text=lambda column: f"CAST({column} AS text)",
     settings=(_SETTINGS,),
-    clock="SELECT CAST(clock_timestamp() AS text)",
+    clock=_CLOCK,
 )
 SQLITE = Dialect(
     name="sqlite",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.enumerators.sql.table import CursorTable
+from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.batch_read import planned_read
-from tests.enumerators.sql.shops import Shop, batches_of, polled
+from tests.deadline import until
+from tests.enumerators.sql.shops import Shop, batches_of, of_postgres, polled
+from tests.postgres_server import postgres_server, postgres_standby
 
 Engine = Callable[..., MicroBatchEngine]
 
@@ -115,3 +120,24 @@ def test_a_start_at_the_latest_row_leaves_out_only_rows_that_are_old_enough(
     assert batches_of(engine) == []
     sqlite.insert([(3, 1.0, at(-7100))])
     assert polled(engine) == [[3]]
+
+
+def test_the_clock_of_a_standby_stands_still_while_the_standby_shows_no_new_rows() -> None:
+    with postgres_server() as primary, primary.role() as role, primary.connect() as writer:
+        writer.execute("CREATE TABLE orders (at timestamptz)")
+        writer.execute(f"GRANT SELECT ON orders TO {role.name}")
+        writer.execute("SELECT pg_create_physical_replication_slot('standby')")
+        with postgres_standby(primary, slot="standby", database="postgres") as standby, ExitStack() as stack:
+            owner = stack.enter_context(standby.connect())
+            user = f"{role.name}:{role.password}"
+            options = Source.resolve(of_postgres(standby, "postgres", user=user, cursorColumns="at")).options
+            table = stack.enter_context(closing(CursorTable(options)))
+            owner.execute("SELECT pg_wal_replay_pause()")
+            until(lambda: owner.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() == ("paused",))
+            row = writer.execute("INSERT INTO orders VALUES (clock_timestamp()) RETURNING at").fetchone()
+            assert row is not None
+            assert table.now() < row[0]
+            owner.execute("SELECT pg_wal_replay_resume()")
+            until(lambda: table.now() >= row[0], table.now)
+            assert owner.execute("SELECT at FROM orders").fetchone() == row
+        writer.execute("DROP TABLE orders")
