@@ -8,6 +8,7 @@ from .discovery import DiscoveringEnumerator, Discovery
 from .enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import (
+    CompletesPositions,
     CutsSomeSplits,
     ForgetsSplits,
     HoldsSplits,
@@ -39,6 +40,7 @@ __all__ = [
     "Boundedness",
     "Budget",
     "Change",
+    "CompletesPositions",
     "CutsSomeSplits",
     "DiscoveringEnumerator",
     "Discovery",

@@ -171,6 +171,20 @@ class NamesPositions(ABC):
         """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
 
 
+class CompletesPositions(ABC):
+    """Optional mix-in of an enumerator: some fields of its live splits depend on others."""
+
+    @classmethod
+    @abstractmethod
+    def completed_position(cls, fields: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields that ``set-position`` changes: those given, and those that depend on them.
+
+        Args:
+            fields: as given, not yet validated.
+            now: all fields of the split.
+        """
+
+
 class CutsSomeSplits(ABC):
     """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
 
@@ -196,7 +210,7 @@ class LimitsRewinds(ABC):
         """
 
 
-_FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CutsSomeSplits, LimitsRewinds)
+_FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CompletesPositions, CutsSomeSplits, LimitsRewinds)
 
 
 def check_bases(enumerator_type: type[Any]) -> None:

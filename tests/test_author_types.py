@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source import (
+    CompletesPositions,
     CutsSomeSplits,
     DiscoveringEnumerator,
     Discovery,
@@ -115,10 +116,11 @@ class Started(Pages):
         self.started_from = (self.context, self.options_given, state)
 
 
-class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CutsSomeSplits):
-    forget_splits = found_again = check_rewind = fields_at = rows_moved = is_cut_off = classmethod(
+class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CompletesPositions, CutsSomeSplits):
+    forget_splits = found_again = check_rewind = fields_at = rows_moved = completed_position = classmethod(
         lambda *_, **__: None
     )  # type: ignore[assignment]
+    is_cut_off = completed_position
 
 
 class MixinsFirst(PerformsActions[str], _ForEdits, Started):

@@ -6,12 +6,13 @@ split, and readers advance it (:mod:`flip27_source.readers.http_api.reader`). No
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import SplitEnumeratorContext
+from flip27_source.enumerator_mixins import CompletesPositions
 from flip27_source.enumerators.http_api.urls import endpoint_urls
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
@@ -76,7 +77,7 @@ class HttpState:
     returned: tuple[HttpSplit, ...] = ()
 
 
-class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
+class HttpEnumerator(CompletesPositions, RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
     """Assigns each endpoint once."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
@@ -141,6 +142,22 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
     @classmethod
     def upgrade_split(cls, version: int, raw: Any) -> Any:
         return raw  # version 1 has no page_size
+
+    @classmethod
+    def completed_position(cls, fields: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+        """At another position, the records and pages that were read are not those before it."""
+        then = {**now, **fields}
+        depending: dict[str, Any] = {}
+        if (then["at"], then["taken"]) != (now["at"], now["taken"]):
+            depending["last"] = None
+        if then["at"] != now["at"]:
+            depending["seen"] = ()
+        if then["at"] is None:
+            depending["count"] = then["taken"]
+        elif now["page_size"] is not None and all(isinstance(one["at"], int) for one in (now, then)):
+            before = now["count"] - now["taken"] + (then["at"] - now["at"]) * now["page_size"]
+            depending["count"] = max(0, before) + then["taken"]
+        return {**depending, **fields}
 
     @classmethod
     def rewrite_split(cls, split: HttpSplit, rewrite: PathRewrite) -> HttpSplit:

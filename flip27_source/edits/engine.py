@@ -15,6 +15,7 @@ import msgspec
 from ..coordination.checkpoints import Snapshot
 from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditOperation, EditRequest
+from ..enumerator_mixins import CompletesPositions
 from ..errors import CorruptStateError, EditError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
@@ -87,10 +88,12 @@ class EditEngine:
                 remedy=f"give fields of the split, which is {msgspec.json.encode(known).decode():.500}; its "
                 "id cannot change",
             )
-        version = self._editing.enumerator_type.split_version
+        kind = self._editing.enumerator_type
+        if issubclass(kind, CompletesPositions):
+            fields = kind.completed_position(fields, given)
         try:
             changed = msgspec.json.encode({**given, **fields}, order="sorted")
-            return self._codec.decode_split(version, msgspec.Raw(changed))
+            return self._codec.decode_split(kind.split_version, msgspec.Raw(changed))
         except CorruptStateError as error:
             raise EditError(f"{dict(fields)} is not a valid position: {error.what}") from error
 
