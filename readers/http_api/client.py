@@ -8,6 +8,7 @@ request is made, and goes only into the request.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _LONGEST_POSITION = 8192
 _ACCEPTED = (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
 _HALF_PAIR = re.compile(rb"(\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """Group 1 is what only looks like half a pair: a backslash itself, or a whole pair."""
+_CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _QUOTATION_ENDS = ("'...", '"...')
 _REMEDIES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the credential (authEnv or authToken) and how it is sent (authHeader, "
@@ -251,24 +253,31 @@ class HttpClient:
             raise AccessError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
-        body = answer.body.removeprefix(codecs.BOM_UTF8)
-        is_escaped = rb"\ud" in body or rb"\uD" in body
-        response = Response(
-            url=url,
-            place=self.shown(url),
-            status=answer.status,
-            body=_HALF_PAIR.sub(lambda found: found[1] or rb"\u003f", body) if is_escaped else body,
-            links=answer.headers.get("Link", ""),
-        )
-        if response.status not in _ACCEPTED and not also(response.status):
-            return self._failure_of_status(response, answer)
         try:
+            response = self._response(url, answer)
+            if response.status not in _ACCEPTED and not also(response.status):
+                return self._failure_of_status(response, answer)
             return accept(response)
         except Doubtful as doubt:
             return _Failure(self.masked(str(doubt)), doubt.remedy)
         except SplitReadError as error:
             # The error quotes the answer, and some servers quote the request in the answer.
             raise type(error)(self.masked(error.what), remedy=error.remedy) from None
+
+    def _response(self, url: str, answer: Any) -> Response:
+        body = answer.body
+        charset = _CHARSET.search(answer.headers.get("Content-Type", ""))
+        if charset is not None and answer.status == HTTPStatus.OK:
+            body = _as_utf8(body, charset[1])
+        body = body.removeprefix(codecs.BOM_UTF8)
+        is_escaped = rb"\ud" in body or rb"\uD" in body
+        return Response(
+            url=url,
+            place=self.shown(url),
+            status=answer.status,
+            body=_HALF_PAIR.sub(lambda found: found[1] or rb"\u003f", body) if is_escaped else body,
+            links=answer.headers.get("Link", ""),
+        )
 
     def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
         status = response.status
@@ -299,3 +308,23 @@ class HttpClient:
             return max(0.0, parsedate_to_datetime(value).timestamp() - self._now_s())
         except (ValueError, OverflowError):
             return None
+
+
+def _as_utf8(body: bytes, charset: str) -> bytes:
+    """The body in UTF-8. All JSON should be, so many servers declare another charset out of habit.
+
+    Raises:
+        Doubtful: the body is neither in UTF-8 nor in ``charset``.
+    """
+    with contextlib.suppress(UnicodeDecodeError):
+        if b"\0" not in body:  # otherwise it is UTF-16 or UTF-32
+            body.decode()
+            return body
+    try:
+        return body.decode(charset).encode()
+    except (LookupError, ValueError):
+        raise Doubtful(
+            f"the answer is not in UTF-8, and not in the charset {charset!r} either, which its header "
+            "Content-Type declares",
+            remedy="let the server answer in UTF-8",
+        ) from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flip27_source.errors import AccessError, Flip27Error, OptionError, SplitReadError
@@ -188,19 +190,64 @@ def test_a_link_header_that_cannot_be_read_is_not_taken_for_the_end(api: HttpApi
         read(api, "link")
 
 
+def rows_of(api: HttpApi) -> list[dict[str, Any]]:
+    """The rows of the endpoint that has one page."""
+    reader = reader_of(api, {})
+    rows = [row for item in reader.read(split_of(api, "none")) if isinstance(item, pa.RecordBatch)
+            for row in item.to_pylist()]  # fmt: skip
+    reader.close()
+    return rows
+
+
 def test_half_a_surrogate_pair_does_not_spoil_a_page(api: HttpApi) -> None:
     body = rb'[{"id": 1, "at": "\ud800\\ud800"}, {"id": 2, "at": "\uDBFF\uDFFF\udc00"}]'
     api.misbehaves(Says(body))
-    reader = reader_of(api, {})
-    rows = [row for item in reader.read(split_of(api, "none")) if hasattr(item, "to_pylist")
-            for row in item.to_pylist()]  # fmt: skip
-    reader.close()
-    assert [row["at"] for row in rows] == ["?\\ud800", "\U0010ffff?"]
+    assert [row["at"] for row in rows_of(api)] == ["?\\ud800", "\U0010ffff?"]
 
 
 def test_a_byte_order_mark_is_skipped(api: HttpApi) -> None:
     api.misbehaves(Says(b'\xef\xbb\xbf[{"id": 1}]'))
     assert read(api, "none").ids == [1]
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding"),
+    [
+        ("windows-1252", "windows-1252"),
+        ('"ISO-8859-1"', "latin-1"),
+        ("utf-16", "utf-16"),
+        ("UTF-16LE", "utf-16-le"),
+        ("Shift_JIS", "shift-jis"),
+        ("utf8", "utf-8"),
+        ("windows-1252", "utf-8"),
+        ("no-such-charset", "utf-8"),
+    ],
+)
+def test_an_answer_in_another_charset_is_read_as_the_server_declares(
+    api: HttpApi, charset: str, encoding: str
+) -> None:
+    """JSON is in UTF-8, whatever charset a server declares out of habit."""
+    text = "\u30ab\u30d5\u30a7" if encoding == "shift-jis" else "caf\xe9"
+    api.misbehaves(
+        Says(
+            f'[{{"id": 1, "at": "{text}"}}]'.encode(encoding),
+            headers=(("Content-Type", f"application/json; v=1; Charset={charset}"),),
+        )
+    )
+    assert [row["at"] for row in rows_of(api)] == [text]
+
+
+@pytest.mark.parametrize("charset", ["no-such-charset", "cp720x", "ascii", "hex", "undefined"])
+def test_an_answer_in_a_charset_that_cannot_be_read_is_a_failure_of_access(
+    api: HttpApi, charset: str
+) -> None:
+    header = ("Content-Type", f"application/json;charset={charset}")
+    answer = Says(b'[{"id": 1, "at": "caf\xe9"}]', headers=(header,))
+    api.misbehaves(answer)
+    assert read(api, "none").ids == list(range(6))
+    api.misbehaves(answer)
+    with pytest.raises(AccessError, match=f"is not in UTF-8, and not in the charset '{charset}' either"):
+        read(api, "none", httpRetries="0")
 
 
 def test_a_link_to_another_server_is_not_followed(api: HttpApi) -> None:
