@@ -17,7 +17,7 @@ from flip27_source.errors import SchemaError
 from flip27_source.optional_packages import needed
 from flip27_source.options import Option, Options
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
-from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.avro_types import AvroTypes, with_valid_logical_types
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader
 from flip27_source.readers.files.input import Fetched, damaged, open_raw, reading
@@ -96,7 +96,7 @@ def _fastavro() -> Any:
 
 def _parsed(fastavro: Any, schema: Any, path: str) -> Any:
     try:
-        parsed = fastavro.parse_schema(schema, _write_hint=False)
+        parsed = fastavro.parse_schema(with_valid_logical_types(schema), _write_hint=False)
     except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
         raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
     if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):

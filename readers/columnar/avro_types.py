@@ -7,11 +7,13 @@ Dates and timestamps are decoded as their stored numbers, which Arrow uses direc
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.readers.columnar.conversions import MismatchError
+from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _PRIMITIVES = {
     "null": pa.null(),
@@ -33,6 +35,7 @@ _LOGICAL = {
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
 _WIDER = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
+_MOST_DIGITS_OF_ARROW = 76
 _NAMED = ("record", "error", "enum", "fixed")
 
 
@@ -52,7 +55,7 @@ class AvroTypes:
         """The Arrow type of the values that ``decoded_by(schema)`` decodes.
 
         Raises:
-            MismatchError: a record contains itself.
+            MismatchError: a record contains itself, or a decimal has more digits than Spark and Arrow have.
         """
         if isinstance(schema, list):
             return self._type_of_union(schema, inside)
@@ -145,11 +148,48 @@ class AvroTypes:
         return decoded
 
 
+def with_valid_logical_types(schema: Any) -> Any:
+    """A writer's schema without the logical types that its types cannot have: Avro ignores these."""
+    if isinstance(schema, list):
+        return [with_valid_logical_types(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    valid = dict(schema)
+    if not _has_valid_logical_type(schema):
+        del valid["logicalType"]
+    for inner in ("items", "values", "type"):
+        if inner in valid:
+            valid[inner] = with_valid_logical_types(valid[inner])
+    if isinstance(valid.get("fields"), list):
+        valid["fields"] = [
+            {**field, "type": with_valid_logical_types(field["type"])}
+            if isinstance(field, dict) and "type" in field
+            else field
+            for field in valid["fields"]
+        ]
+    return valid
+
+
+def _has_valid_logical_type(schema: dict[str, Any]) -> bool:
+    """Whether a logical type, if there is one, is a text, and a decimal has the digits that it can have."""
+    if schema.get("logicalType") != "decimal":
+        return isinstance(schema.get("logicalType", ""), str)
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
+        return False
+    if schema.get("type") != "fixed":
+        return schema.get("type") == "bytes"
+    size = schema.get("size")
+    return isinstance(size, int) and precision <= math.log10(2) * (8 * size - 1)
+
+
 def _type_of_leaf(schema: Any) -> pa.DataType | None:
     kind, logical = schema["type"], schema.get("logicalType")
     if logical == "decimal":
-        decimal = pa.decimal128 if schema["precision"] <= 38 else pa.decimal256
-        return decimal(schema["precision"], schema.get("scale", 0))
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        if precision > _MOST_DIGITS_OF_ARROW:
+            raise MismatchError(f"Spark has no type for a decimal of {precision} digits")
+        return (pa.decimal128 if precision <= MOST_DIGITS else pa.decimal256)(precision, scale)
     if kind == "enum":
         return pa.string()
     if kind == "fixed":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,9 +28,18 @@ def write_avro(table: pa.Table, where: Path | BinaryIO, **settings: Any) -> None
 
 
 def avro_bytes(
-    table: pa.Table, *, codec: str = "null", sync_interval: int = 16000, null_last: bool = False
+    table: pa.Table,
+    *,
+    codec: str = "null",
+    sync_interval: int = 16000,
+    null_last: bool = False,
+    ignored_logical_types: bool = False,
 ) -> bytes:
-    """The content of a file."""
+    """The content of a file.
+
+    Args:
+        ignored_logical_types: the schema has logical types that their types cannot have.
+    """
     names = iter(range(10_000))
     fields = [{"name": one.name, "type": _avro_type(one.type, names, null_last)} for one in table.schema]
     columns = [[_plain(value, field.type) for value in _values(table, field)] for field in table.schema]
@@ -38,7 +48,31 @@ def avro_bytes(
     sink = io.BytesIO()
     mark = b"flip27-sync-mark"
     fastavro.writer(sink, schema, records, codec=codec, sync_interval=sync_interval, sync_marker=mark)
-    return sink.getvalue()
+    content = sink.getvalue()
+    if not ignored_logical_types:
+        return content
+    # fastavro writes no such schema.
+    header = io.BytesIO()
+    odd = {"type": "record", "name": "row", "fields": _with_ignored(fields)}
+    meta = {"avro.schema": json.dumps(odd).encode(), "avro.codec": codec.encode()}
+    fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
+    return b"Obj\x01" + header.getvalue() + content[content.index(mark) :]
+
+
+def _with_ignored(kind: Any) -> Any:
+    """The type, or fields, where plain numbers, texts and bytes claim to be decimals."""
+    if isinstance(kind, list):
+        return [_with_ignored(one) for one in kind]
+    if isinstance(kind, str):
+        return (
+            {"type": kind, "logicalType": "decimal"} if kind in ("int", "long", "string", "bytes") else kind
+        )
+    return {
+        key: _with_ignored(value)
+        if key in ("fields", "items", "values") or isinstance(value, list)
+        else value
+        for key, value in kind.items()
+    }
 
 
 def _values(table: pa.Table, field: pa.Field) -> list[Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
+import fastavro
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from .avro_files import avro_bytes
 from .case import Case, LineFile
 from .kept_values import CORRUPT, RESCUED, changed_or_lost
 from .run import FORMATS, Fuzz, case_of
@@ -114,6 +117,15 @@ def test_a_value_that_was_changed_or_lost_is_found_unless_it_was_rescued(
 
     assert [found[:3] for found in changed_or_lost(*tables(None))] == [("c", 0, text)]
     assert list(changed_or_lost(*tables('{"c": "x"}'))) == []
+
+
+def test_a_reader_that_obeys_ignored_logical_types_of_avro_would_fail() -> None:
+    columns = {"i": [1, None], "s": ["x", "y"], "l": [[b"z"], None], "r": [{"n": 2}, {"n": None}]}
+    content = avro_bytes(pa.table(columns), ignored_logical_types=True)
+    with pytest.raises(KeyError, match="precision"):
+        list(fastavro.reader(io.BytesIO(content)))
+    rows = pa.table(columns).to_pylist()
+    assert list(fastavro.reader(io.BytesIO(avro_bytes(pa.table(columns))))) == rows
 
 
 def test_a_wrong_number_of_rows_is_a_mismatch_and_a_refused_option_is_not(fuzz: Fuzz) -> None:

@@ -33,6 +33,7 @@ _AVRO_SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "codec": ("deflate", "bzip2", "xz"),
     "sync_interval": (1, 30, 100),
     "null_last": (True,),
+    "ignored_logical_types": (True,),
 }
 
 

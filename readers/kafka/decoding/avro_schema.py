@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_source.errors import SchemaError
 from flip27_source.optional_packages import needed
-from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.avro_types import AvroTypes, with_valid_logical_types
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.schemas.merging import spark_type
 
@@ -37,7 +37,8 @@ class AvroSchema:
             import fastavro
         self.place = where
         try:
-            schema = fastavro.parse_schema(_with_types(schema, dict(named or {})), _write_hint=False)
+            complete = _with_types(schema, dict(named or {}))
+            schema = fastavro.parse_schema(with_valid_logical_types(complete), _write_hint=False)
         except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
             raise SchemaError(
                 f"the Avro schema of {where} is invalid: {type(error).__name__}: {error}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 import os
 import re
 import uuid
@@ -16,6 +17,7 @@ import pytest
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
+from flip27_source.options import Options
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
 from flip27_source.readers.files.input import CorruptFileError
@@ -194,6 +196,82 @@ def test_a_record_that_contains_itself_is_refused_and_may_be_left_out(tmp_path: 
     path = write(tmp_path / "a", node, [{"next": {"next": None}}])
     with pytest.raises(SchemaError, match=r"/a: column v: it has the type n\.Node, which contains itself"):
         read_table(AvroReader(), [path], "v string")
+    assert read_table(AvroReader(), [path], "w string").num_rows == 1
+
+
+def write_declared(path: Path, encoded: Any, declared: Any, value: Any) -> Path:
+    """Write a value as one type, with a schema that declares another type of the same encoding."""
+    schemas = [
+        {"type": "record", "name": "r", "fields": [{"name": "v", "type": kind}]}
+        for kind in (encoded, declared)
+    ]
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schemas[0]), {"v": value})
+    header = io.BytesIO()
+    mark, record = b"flip27-sync-mark", body.getvalue()
+    meta = {"avro.schema": json.dumps(schemas[1]).encode()}
+    fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
+    block = bytes([2, 2 * len(record)]) + record
+    path.write_bytes(b"Obj\x01" + header.getvalue() + mark + block + mark)
+    return path
+
+
+INVALID: list[tuple[Any, Any, str, Any]] = [
+    ("string", logical("string", "decimal", **MONEY), "string", "x"),
+    ("int", logical("int", "decimal", **MONEY), "int", 7),
+    ("long", logical("long", "decimal", **MONEY), "bigint", 7),
+    ("bytes", logical("bytes", "decimal", precision=2, scale=3), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal"), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal", precision="9"), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal", precision=True), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal", precision=0), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal", precision=9, scale=-1), "binary", b"ab"),
+    ("bytes", logical("bytes", "decimal", precision=9, scale=None), "binary", b"ab"),
+    (MD5, logical("fixed", "decimal", name="Md5", size=4, precision=10, scale=2), "binary", b"abcd"),
+    ("string", logical("string", "date"), "string", "x"),
+    ("int", logical("int", "timestamp-micros"), "int", 7),
+    ("int", {"type": "int", "logicalType": ["date"]}, "int", 7),
+]
+
+
+@pytest.mark.parametrize(("encoded", "declared", "kind", "value"), INVALID)
+@pytest.mark.parametrize("place", ["alone", "in a union", "in an array", "in a map", "in a record"])
+def test_a_logical_type_that_its_type_cannot_have_is_ignored(
+    tmp_path: Path, encoded: Any, declared: Any, kind: str, value: Any, place: str
+) -> None:
+    def around(inner: Any) -> Any:
+        return {
+            "alone": inner,
+            "in a union": ["null", inner],
+            "in an array": {"type": "array", "items": inner},
+            "in a map": {"type": "map", "values": inner},
+            "in a record": {"type": "record", "name": "q", "fields": [{"name": "x", "type": inner}]},
+        }[place]
+
+    whole, wanted = {
+        "alone": (value, kind),
+        "in a union": (value, kind),
+        "in an array": ([value], f"array<{kind}>"),
+        "in a map": ({"k": value}, f"map<string, {kind}>"),
+        "in a record": ({"x": value}, f"struct<x: {kind}>"),
+    }[place]
+    path = write_declared(tmp_path / "a.avro", around(encoded), around(declared), whole)
+    found_schema = AvroReader.schema_of_files([split_of(path)], Options.parse({}, AvroReader.options))
+    assert found_schema == arrow_schema(f"v {wanted}")
+    found = read_table(AvroReader(), [path], f"v {wanted}")["v"].to_pylist()
+    assert found == [[("k", value)] if place == "in a map" else whole]
+
+
+@pytest.mark.parametrize("precision", [39, 77])
+def test_a_decimal_with_more_digits_than_spark_has_is_refused_and_may_be_left_out(
+    tmp_path: Path, precision: int
+) -> None:
+    kind = logical("bytes", "decimal", precision=precision, scale=2)
+    path = write(tmp_path / "a", kind, [Decimal("1.25")])
+    with pytest.raises(SchemaError, match=rf"/a: column v: .*{precision}"):
+        read_table(AvroReader(), [path], "v decimal(38,2)")
+    with pytest.raises(SchemaError, match=rf"/a: column v: .*{precision}"):
+        AvroReader.schema_of_files([split_of(path)], Options.parse({}, AvroReader.options))
     assert read_table(AvroReader(), [path], "w string").num_rows == 1
 
 
