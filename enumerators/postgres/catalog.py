@@ -165,8 +165,9 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
         if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in tables):
             raise DiscoveryError(
                 f"option tables has {pattern.text}, and the database has no such table",
-                remedy="correct the name (names with capitals are quoted; the table may have been dropped or "
-                "renamed; unlogged and temporary tables have no log), or grant the role USAGE on the schema",
+                remedy="correct the name (names with capitals are quoted; of a partition, name the "
+                "partitioned table; the table may have been dropped or renamed; views, unlogged and "
+                "temporary tables have no log), or grant the role USAGE on the schema",
             )
     if not rows:
         raise DiscoveryError(

@@ -292,6 +292,19 @@ def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
         assert {change["_table"] for change in orders.changes} == {"public.orders"}
 
 
+def test_the_error_for_a_partition_says_to_name_its_table(postgres: PostgresServer) -> None:
+    with (
+        query(
+            postgres,
+            "CREATE TABLE orders (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE orders_a PARTITION OF orders DEFAULT",
+            tables="orders_a",
+        ) as orders,
+        pytest.raises(DiscoveryError, match=r"has orders_a.*\n.*of a partition, name the partitioned table"),
+    ):
+        orders.until_planned()
+
+
 def test_partitions_may_have_another_replica_identity_than_their_table(postgres: PostgresServer) -> None:
     with query(
         postgres,
