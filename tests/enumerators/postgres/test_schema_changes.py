@@ -140,6 +140,18 @@ def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
     assert after == '{"id":11,"name":"x","price":5}'
 
 
+def test_json_formats_have_values_of_types_that_are_newer_than_the_query(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(changeFormat="envelope"))
+    shop.execute(
+        "CREATE TYPE mood AS ENUM ('sad')", "CREATE DOMAIN price AS int",
+        "ALTER TABLE orders ADD mood mood, ADD moods mood[], ADD price price",
+        "ALTER TYPE mood ADD VALUE 'calm'", "INSERT INTO orders VALUES (11, 'x', 'calm', '{sad,calm}', 5)",
+    )  # fmt: skip
+    caught_up(engine)
+    after = engine.rows[-1][engine.schema.names.index("after")]
+    assert after == '{"id":11,"name":"x","mood":"calm","moods":["sad","calm"],"price":5}'
+
+
 def test_json_formats_have_the_present_key_at_once(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine(changeFormat="envelope"))
     without = "ALTER TABLE orders DROP CONSTRAINT orders_pkey"
