@@ -1,7 +1,7 @@
 """Other projects' test suites as a specification: each of their cases is a test here, or has a reason.
 
 The tables in ``suites`` name the cases of Spark's suites for files and Kafka, and of Flink CDC's and
-Debezium's suites for PostgreSQL.
+Debezium's suites for PostgreSQL. The case ``(all)`` stands for a whole suite.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parent.parent
 TABLES = sorted((TOP / "tests" / "suites").glob("*.csv"))
+PAGE = re.compile(r"(docs/\w+\.md)(?:#([\w-]+))?")
 NOT_RUN = re.compile(r"\b(skip|skipif|xfail|long)\b")
 
 
@@ -39,6 +40,13 @@ def functions_in(file: str) -> dict[str, str]:
     return {name: f"{marks} {own}" for name, own in found.items()}
 
 
+@cache
+def sections(page: str) -> set[str]:
+    """The sections of a page, as links name them; one without a name is the page itself."""
+    headings = re.findall(r"^#+ (.+)$", (TOP / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return {"", *(re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings)}
+
+
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
 def test_each_case_of_another_suite_is_a_test_that_runs_or_has_a_reason(table: Path) -> None:
     faults = []
@@ -55,5 +63,10 @@ def test_each_case_of_another_suite_is_a_test_that_runs_or_has_a_reason(table: P
             faults.append(f"{name}: {case['test']} does not exist")
         elif test and NOT_RUN.search(functions_in(file)[test]):
             faults.append(f"{name}: {case['test']} does not always run")
+        faults += [
+            f"{name}: {page} has no section {section}"
+            for page, section in PAGE.findall(case["reason"])
+            if section not in sections(page)
+        ]
     assert faults == []
     assert len(seen) > 50
