@@ -292,6 +292,18 @@ def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
         assert {change["_table"] for change in orders.changes} == {"public.orders"}
 
 
+def test_an_option_that_leaves_out_every_table_is_an_error(postgres: PostgresServer) -> None:
+    with (
+        query(
+            postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)", tables="order*, -orders"
+        ) as orders,
+        pytest.raises(
+            DiscoveryError, match=r"tables has order\*, -orders, and the database has no such table"
+        ),
+    ):
+        orders.until_planned()
+
+
 def test_the_error_for_a_partition_says_to_name_its_table(postgres: PostgresServer) -> None:
     with (
         query(
