@@ -245,6 +245,13 @@ class SplitReader(ABC, Generic[SplitT]):
         first row to return the split to the enumerator.
         """
 
+    def must_read(self, split: SplitT) -> bool:
+        """Whether the task fails if this split cannot be read, whatever ``onSplitError`` is.
+
+        Return True for a split on which others depend: those after it could not be read without it.
+        """
+        return False
+
     def close(self) -> None:
         """Called after the last split, unless the task is killed."""
 

@@ -50,13 +50,24 @@ class Quarantine:
         return self._policy.outcome(error) is not None
 
     def read(
-        self, split_id: str, reading: Callable[[], Reading], demanded: SplitResult[Any] | None = None
+        self,
+        split_id: str,
+        reading: Callable[[], Reading],
+        demanded: SplitResult[Any] | None = None,
+        *,
+        is_required: bool = False,
     ) -> Reading:
         """Yield and return as ``reading()`` does; give the split up after ``maxSplitAttempts`` failures.
 
         The result of a split that is given up is FAILED or IGNORED.
-        ``demanded``: the result of the attempt that reported first, which this attempt must reach, too (R5).
+
+        Args:
+            demanded: the result of the attempt that reported first, which this attempt must reach, too (R5).
+            is_required: the split is given up only if it is lost, and ``onDataLoss`` reports that.
         """
+        policy = self._policy
+        if is_required:
+            policy = replace(policy, on_error="fail", ignored_by=frozenset())
         tries = 0
         before = self.sent.mark()
         while True:
@@ -81,26 +92,28 @@ class Quarantine:
             except Exception as error:
                 rows.clear()
                 self.sent.take_back(before)
-                outcome = self._policy.outcome(error)
+                outcome = policy.outcome(error)
                 if outcome is None:
                     raise
                 tries += 1
-                number = tries if self._policy.names(error) else self._failed(split_id, error) or tries
+                number = tries if policy.names(error) else self._failed(split_id, error) or tries
                 if number >= self._policy.max_attempts:
                     if demanded is not None:
                         self._report_gone_since(demanded, error)
                         return demanded
                     return self._give_up(split_id, outcome, error, number)
                 continue
-            return (yield from self._for_real(split_id, rows, run))
+            return (yield from self._for_real(split_id, rows, run, policy))
 
-    def _for_real(self, split_id: str, rows: list[Item], run: Reading) -> Reading:
+    def _for_real(
+        self, split_id: str, rows: list[Item], run: Reading, policy: SplitErrorPolicy
+    ) -> Reading:
         yield from rows
         rows.clear()
         try:
             return (yield from run)
         except Exception as error:
-            if self._policy.outcome(error) is not None:
+            if policy.outcome(error) is not None:
                 self._failed(split_id, error)
             raise
 

@@ -88,7 +88,7 @@ class SplitsOfSubtask:
         if expected is None and self._first is not None:
             expected = SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
         reading = partial(read_whole, self._reader, split, self._context, expected)
-        return self._guarded(self._set_apart(split).split_id, expected, reading)
+        return self._guarded(split, self._set_apart(split).split_id, expected, reading)
 
     def _result_before(self, split: Any) -> SplitResult[Any] | None:
         """The result of a split, or of a range of a split, in the report of an earlier attempt."""
@@ -115,15 +115,20 @@ class SplitsOfSubtask:
             sent=None if self._quarantine is None else self._quarantine.sent,
             check_position=self._check_position,
         )
-        return self._guarded(split.split_id, expected, reading)
+        return self._guarded(split, split.split_id, expected, reading)
 
     def _guarded(
-        self, split_id: str, expected: SplitResult[Any] | None, reading: Callable[[], Reading]
+        self, split: Any, split_id: str, expected: SplitResult[Any] | None, reading: Callable[[], Reading]
     ) -> Reading:
         if self._quarantine is None:
             return reading()
         is_demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
-        return self._quarantine.read(split_id, reading, expected if is_demanded else None)
+        return self._quarantine.read(
+            split_id,
+            reading,
+            expected if is_demanded else None,
+            is_required=self._reader.must_read(split),
+        )
 
     def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
         """Read a group of splits together; if that fails and may, one by one to find the bad split.

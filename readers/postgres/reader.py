@@ -90,6 +90,13 @@ class PostgresReader(SplitReader[PostgresSplit]):
             said = failed(self.context.options, f"reading {split.split_id}", error)
             raise SplitReadError(said.what, remedy=said.remedy) from None
 
+    def must_read(self, split: PostgresSplit) -> bool:
+        """Whether it is a window of the log: later changes change the rows of earlier ones.
+
+        The slot moves on with later windows, so it could not be read any more.
+        """
+        return split.log is not None
+
     def close(self) -> None:
         if self._side is not None:
             self._side.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flip27_source import edits
-from flip27_source.errors import EditError
+from flip27_source.errors import EditError, SplitReadError
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, has_read
@@ -87,6 +88,23 @@ def test_the_log_does_not_wait_for_a_chunk_that_was_given_up(shop: FaultyShop, p
         caught_up(engine)
         caught_up(engine)
         shop.check_copy(engine, is_exact=False)
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "ignore"])
+def test_a_window_of_the_log_that_cannot_be_read_stops_the_query_and_is_read_once_it_can(
+    shop: FaultyShop, policy: str
+) -> None:
+    shop.execute("ALTER TABLE orders ADD price numeric(4, 2)")
+    engine = caught_up(shop.engine(onSplitError=policy, maxSplitAttempts="1"))
+    shop.execute("INSERT INTO orders VALUES (11, 'a', 1)", "INSERT INTO orders VALUES (12, 'b', 'NaN')")
+    with pytest.raises(SplitReadError, match="price.*NaN"):
+        caught_up(engine)
+    shop.execute("DELETE FROM orders WHERE id = 11")
+    with pytest.raises(SplitReadError, match="price.*NaN"):
+        caught_up(engine)
+    fields = [pa.field("price", pa.string()) if field.name == "price" else field for field in engine.schema]
+    with_texts = caught_up(shop.engine(pa.schema(fields), after=engine, onSplitError=policy))
+    assert shop.changes(with_texts) == [("c", 11, "a"), ("c", 12, "b"), ("d", 11, None)]
 
 
 def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) -> None:
