@@ -5,7 +5,7 @@ SplitErrorPolicy: how a source's options handle splits that cannot be read (R12)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from ..enumerator import SplitEnumerator
@@ -116,6 +116,10 @@ class SplitErrorPolicy:
         """Whether every split must be read, so that no rows are buffered."""
         leaves_out_lost = self.reports_loss and self.loses_whole_splits
         return self.on_error == "fail" and not self.ignored_by and not leaves_out_lost
+
+    def of_split(self, *, is_required: bool) -> SplitErrorPolicy:
+        """The policy for a split; if it is required, it is given up only if it is lost."""
+        return replace(self, on_error="fail", ignored_by=frozenset()) if is_required else self
 
     def outcome(self, error: Exception) -> SplitStatus | None:
         """The result of a split that fails with this error; None: its task fails.

@@ -65,9 +65,7 @@ class Quarantine:
             demanded: the result of the attempt that reported first, which this attempt must reach, too (R5).
             is_required: the split is given up only if it is lost, and ``onDataLoss`` reports that.
         """
-        policy = self._policy
-        if is_required:
-            policy = replace(policy, on_error="fail", ignored_by=frozenset())
+        policy = self._policy.of_split(is_required=is_required)
         tries = 0
         before = self.sent.mark()
         while True:
@@ -105,9 +103,7 @@ class Quarantine:
                 continue
             return (yield from self._for_real(split_id, rows, run, policy))
 
-    def _for_real(
-        self, split_id: str, rows: list[Item], run: Reading, policy: SplitErrorPolicy
-    ) -> Reading:
+    def _for_real(self, split_id: str, rows: list[Item], run: Reading, policy: SplitErrorPolicy) -> Reading:
         yield from rows
         rows.clear()
         try:

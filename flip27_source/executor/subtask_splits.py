@@ -124,10 +124,7 @@ class SplitsOfSubtask:
             return reading()
         is_demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
         return self._quarantine.read(
-            split_id,
-            reading,
-            expected if is_demanded else None,
-            is_required=self._reader.must_read(split),
+            split_id, reading, expected if is_demanded else None, is_required=self._reader.must_read(split)
         )
 
     def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:

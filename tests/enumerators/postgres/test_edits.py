@@ -97,10 +97,10 @@ def test_a_window_of_the_log_that_cannot_be_read_stops_the_query_and_is_read_onc
     shop.execute("ALTER TABLE orders ADD price numeric(4, 2)")
     engine = caught_up(shop.engine(onSplitError=policy, maxSplitAttempts="1"))
     shop.execute("INSERT INTO orders VALUES (11, 'a', 1)", "INSERT INTO orders VALUES (12, 'b', 'NaN')")
-    with pytest.raises(SplitReadError, match="price.*NaN"):
+    with pytest.raises(SplitReadError, match="value 'NaN', which does not fit"):
         caught_up(engine)
     shop.execute("DELETE FROM orders WHERE id = 11")
-    with pytest.raises(SplitReadError, match="price.*NaN"):
+    with pytest.raises(SplitReadError, match="value 'NaN', which does not fit"):
         caught_up(engine)
     fields = [pa.field("price", pa.string()) if field.name == "price" else field for field in engine.schema]
     with_texts = caught_up(shop.engine(pa.schema(fields), after=engine, onSplitError=policy))
