@@ -57,7 +57,7 @@ class StatementFailure(DatabaseFailure):
 def _refuses_statement(error: BaseException) -> bool:
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if isinstance(state, str):
-        return state.startswith(("3F", "42"))
+        return state.startswith(("0A", "3F", "42"))
     is_known = re.search(r"no such (table|column)|(catalog|binder) error", str(error), re.IGNORECASE)
     return is_known is not None or "ProgrammingError" in {kind.__name__ for kind in type(error).__mro__}
 

@@ -34,6 +34,7 @@ class SqlSplit:
         after: None for the first range, which starts at startingCursor.
         rows: number of rows when the range was found.
         bytes: an estimate from the size of the rows that were found first.
+        log_position: of PostgreSQL's log, in bytes; a standby that has replayed less may lack rows.
     """
 
     split_id: str
@@ -41,6 +42,7 @@ class SqlSplit:
     upto: Cursor
     rows: int
     bytes: int
+    log_position: int | None = None
 
     @property
     def size(self) -> SplitSize:

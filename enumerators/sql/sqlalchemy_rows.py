@@ -98,13 +98,18 @@ class SqlAlchemyDatabase(Database):
     @contextlib.contextmanager
     def _executed(self, sql: str, **settings: Any) -> Iterator[Any]:
         # text() would take a colon before a name for the start of a parameter.
-        result = self._connection.execution_options(**settings).execute(self._text(sql.replace(":", r"\:")))
+        sql = sql.replace(":", r"\:")
         try:
-            yield result
-        finally:
-            result.close()
-            # The next statement has to see what others have committed by then.
-            self._connection.commit()
+            with contextlib.closing(
+                self._connection.execution_options(**settings).execute(self._text(sql))
+            ) as result:
+                yield result
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._connection.rollback()
+            raise
+        # The next statement has to see what others have committed by then.
+        self._connection.commit()
 
 
 def _type_of(value: Any) -> pa.DataType:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.database import DatabaseFailure, StatementFailure
+from flip27_source.enumerators.sql.log_position import lacks_rows
 from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_options, table_parts
 from flip27_source.enumerators.sql.split import SqlSplit
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
@@ -144,6 +145,12 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         rows, failed = 0, f"the rows {_named(split)} cannot be read"
         try:
             table = self._opened()
+            if split.log_position is not None and lacks_rows(table.database, split.log_position):
+                raise _no_access(
+                    f"{failed}: the server is a standby that has not replayed what the driver has seen yet",
+                    "wait until it has; if uri leads to several servers, choose the primary with "
+                    "target_session_attrs=primary",
+                )
             for batch in self._batches(table, split):
                 rows += batch.num_rows
                 yield batch

@@ -1,0 +1,37 @@
+"""PostgreSQL: a range is not read from a standby that lacks rows which the driver has seen.
+
+One ``uri`` can lead to several servers, and the driver and each task choose one of them.
+"""
+
+from __future__ import annotations
+
+from flip27_source.enumerators.sql.database import Database, StatementFailure
+
+_REPLAYED = "pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')"
+_POSITION = f"""
+SELECT CAST(CASE WHEN pg_is_in_recovery() THEN {_REPLAYED}
+  ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END AS bigint)
+"""
+_OF_STANDBY = f"SELECT CAST(CASE WHEN pg_is_in_recovery() THEN {_REPLAYED} END AS bigint)"
+_PAGE, _PAGE_HEADER = 8192, 24
+
+
+def log_position(database: Database) -> int | None:
+    """A position of the log that is not before the rows that were seen.
+
+    None for other databases, also for those that only speak like PostgreSQL.
+    """
+    if database.dialect.name != "postgresql":
+        return None
+    try:
+        position = int(database.value(_POSITION))
+    except StatementFailure:
+        return None
+    # After a record that ends with its page, the next one begins behind a header, which is not replayed yet.
+    return position - _PAGE_HEADER if position % _PAGE == _PAGE_HEADER else position
+
+
+def lacks_rows(database: Database, position: int) -> bool:
+    """Whether the server is a standby that has not replayed the log up to the position."""
+    replayed = database.value(_OF_STANDBY)
+    return replayed is not None and int(replayed) < position
