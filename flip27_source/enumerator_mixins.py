@@ -202,8 +202,11 @@ class LimitsRewinds(ABC):
 
     @classmethod
     @abstractmethod
-    def check_rewind(cls, present: Any, older: Any) -> None:
+    def check_rewind(cls, present: Any, older: Any, undone: Sequence[Any]) -> None:
         """Check that the source can go back from one value of ``snapshot_state`` to an older one.
+
+        Args:
+            undone: the splits, and ranges of splits, in the batches since then.
 
         Raises:
             EditError: it cannot; the rewind is refused, and the query continues.

@@ -34,7 +34,7 @@ from flip27_source.enumerators.postgres.split import (
 )
 from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState, held_chunks, without_chunks
 from flip27_source.enumerators.postgres.table_patterns import matched
-from flip27_source.errors import EditError
+from flip27_source.errors import EditError, some_of
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_checks import ChecksSource, Finding
@@ -120,8 +120,14 @@ class PostgresEnumerator(
         return split.log is not None
 
     @classmethod
-    def check_rewind(cls, present: PostgresState | None, older: PostgresState | None) -> None:
-        """Refuse to go back to a position before that of the slot."""
+    def check_rewind(
+        cls, present: PostgresState | None, older: PostgresState | None, undone: Sequence[PostgresSplit]
+    ) -> None:
+        """Refuse to go back to a position before that of the slot, or to before chunks were read.
+
+        The older state does not have the first snapshots of these chunks, which tell which changes between
+        the two reads must be delivered.
+        """
         if present is None or present.slot is None:
             return
         needed = 0 if older is None else max(older.start, older.planned_to)
@@ -131,6 +137,12 @@ class PostgresEnumerator(
                 f"to {lsn_text(needed)}: the server has discarded the log in between, because its batches "
                 "are complete",
                 remedy=f"replay chunks; or {START_AGAIN}",
+            )
+        if chunks := [split.split_id for split in undone if split.chunk is not None]:
+            raise EditError(
+                f"{some_of(chunks, 3)} would be read again as if for the first time: rows that were deleted, "
+                "or got another key, since the first read would stay in the sink",
+                remedy="replay these chunks, which also delivers such changes (flip27 edit replay)",
             )
 
     def start(self) -> None:

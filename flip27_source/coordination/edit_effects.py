@@ -212,7 +212,7 @@ class Editing(Generic[SplitT]):
         return self._read_again(edited, snapshot.ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
-        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[SplitT], fork: int
+        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Sequence[SplitT], fork: int
     ) -> Edited[SplitT]:
         """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
 
@@ -233,7 +233,7 @@ class Editing(Generic[SplitT]):
                 remedy="choose an earlier checkpoint",
             )
         if issubclass(self.enumerator_type, LimitsRewinds):
-            self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
+            self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state, tuple(undone))
         pending = {msgspec.json.encode(item.action) for item in older.actions}
         pending |= {bytes(raw) for page in older.delayed for group in page.groups() for raw in group.actions}
 

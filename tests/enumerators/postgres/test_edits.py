@@ -120,6 +120,23 @@ def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) 
     assert engine.rows[-1][:2] == (1, "newer")
 
 
+def test_a_rewind_in_mid_snapshot_is_refused_and_a_replay_instead_delivers_deletes_between_the_reads(
+    shop: FaultyShop,
+) -> None:
+    engine = has_read(first_chunk_read(shop), 8)
+    place = shop.options["stateLocation"]
+    first = min(row["checkpoint_id"] for row in view_rows("checkpoints", find_lineages(place, {})))
+    shop.execute("DELETE FROM orders WHERE id = 6", "UPDATE orders SET id = 17 WHERE id = 7")
+    has_read(engine, 10)
+    said = f"{chunk(shop, 1)}, {chunk(shop, 2)} would be read again as if for the first time"
+    with pytest.raises(EditError, match=said):
+        edits.plan("rewind", state=place, why="a test", to_checkpoint=first)
+    ask(shop, "replay", chunk(shop, 1))
+    caught_up(engine)
+    caught_up(engine)
+    shop.check_copy(engine, is_exact=False)
+
+
 def test_a_window_of_the_log_cannot_be_replayed_and_the_dry_run_says_so(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
