@@ -63,10 +63,20 @@ class JsonObjects:
         if not has_before.any():
             return pa.nulls(len(changes), pa.string())
         some = changes if has_before.all() else changes.take(np.flatnonzero(has_before))
+        columns = changes.relation.columns
+        has_all = self._placeholder is not None
+        # Partitions may have a key that their table does not have: then the log's old rows tell the columns.
+        is_of_partition = not has_all and not any(column.is_key for column in columns)
         members = [
-            self._member(column.name, types[column.name], texts, str(changes.relation))
-            for column, texts in zip(changes.relation.columns, some.before, strict=True)
-            if column.is_key or self._placeholder is not None
+            self._member(
+                column.name,
+                types[column.name],
+                texts,
+                str(changes.relation),
+                np.asarray(texts.is_null()) if is_of_partition else None,
+            )
+            for column, texts in zip(columns, some.before, strict=True)
+            if column.is_key or has_all or is_of_partition
         ]
         return placed(objects(members, len(some)), has_before)
 

@@ -14,7 +14,7 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.postgres.envelope_rows import EnvelopeRows
 from tests.readers.postgres.changing import LSN, changed, chunk, objects
 from tests.readers.postgres.converting import array
-from tests.readers.postgres.pgoutput_messages import UNCHANGED, insert, relation, update
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, update
 
 INT, TEXT = PgType(name="int8"), PgType(name="text")
 TYPES = {"id": INT, "name": TEXT}
@@ -85,6 +85,22 @@ def test_an_unchanged_key_is_taken_from_the_old_row() -> None:
     rows = rows_of(table, update(table, b"7", UNCHANGED, key=[None, b"long"]), key=("name",))
     ((op, key, _before, after),) = images(rows)
     assert (op, key, after) == ("u", '{"name":"long"}', '{"id":7,"name":"long"}')
+
+
+def test_old_rows_of_partitions_with_a_key_that_their_table_does_not_have_have_what_the_log_has() -> None:
+    table = relation(keys=())
+    messages = [
+        delete(table, key=[b"7", None]),
+        update(table, b"9", b"Bob", key=[b"8", None]),
+        delete(table, old=[b"3", b"Ada"]),
+        update(table, b"4", b"Eve"),
+    ]
+    assert images(rows_of(table, *messages, key=())) == [
+        ("d", None, '{"id":7}', None),
+        ("u", None, '{"id":8}', '{"id":9,"name":"Bob"}'),
+        ("d", None, '{"id":3,"name":"Ada"}', None),
+        ("u", None, None, '{"id":4,"name":"Eve"}'),
+    ]
 
 
 def test_a_key_of_several_columns_has_the_order_of_the_table() -> None:
