@@ -313,12 +313,14 @@ class _Readable:
 
 
 def _text(column: str) -> str:
-    return f"x.{quoted_with_parameters(column)}::text"
+    """The value as the log would have it, by the output function of its type: a cast strips blanks."""
+    name = f"x.{quoted_with_parameters(column)}"
+    return f"CASE WHEN num_nulls({name}) = 0 THEN format('%%s', {name}) END"
 
 
 def _size(column: str) -> str:
     # The server knows the length of a text without reading it.
-    return f"coalesce(octet_length({_text(column)}), 0)::bigint"
+    return f"coalesce(octet_length(x.{quoted_with_parameters(column)}::text), 0)::bigint"
 
 
 def _current_columns(connection: Connection, relation: Relation) -> dict[int, CurrentColumn]:

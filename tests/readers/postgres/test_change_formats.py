@@ -259,7 +259,7 @@ def test_unchanged_values_of_any_type_are_read_from_the_table(
         "text": "repeat('long', 2000)", "jsonb": """('{"a": "' || repeat('j', 5000) || '"}')::jsonb""",
         "hstore": "hstore('a', repeat('h', 5000))", "text[]": "array_fill('t\"'::text, ARRAY[3000])",
         "int[]": "array_fill(7, ARRAY[3000])", "bytea": "decode(repeat('00ff', 3000), 'hex')",
-        "numeric": "repeat('12345678', 1000)::numeric",
+        "numeric": "repeat('12345678', 1000)::numeric", "char(3000)": "repeat('blank', 500)",
     }  # fmt: skip
     columns = ", ".join(f"c{number} {kind} STORAGE EXTERNAL" for number, kind in enumerate(large))
     database.execute(
