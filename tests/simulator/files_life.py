@@ -8,16 +8,15 @@ import random
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from flip27_source.coordination.edit_values import EditOperation, EditRequest
+from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.savepoints.format import read_savepoint
 from flip27_source.snapshots import file_names
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
-from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.segment_files import unpack_segment
 from flip27_source.testing.steps import Killed
 from flip27_source.testing.under_test import SourceUnderTest
@@ -156,7 +155,7 @@ class FilesLife(Life):
             plans[str(offset.name)] = tuple(self.random.sample(ids, self.random.randint(1, len(ids))))
         assert self.edits is not None
         checkpoint = None if plans else str(offset.name)
-        request = self._edit(folder, self.edits, "to see", plans=plans, checkpoint=checkpoint)
+        request = self.edit(folder, self.edits, plans=plans, checkpoint=checkpoint)
         self.of.tell(f"{self.edits} {request.request_id} is requested: {plans or offset.name}")
         self.has_sent = True  # a request whose answer is lost may have arrived
         try:
@@ -165,17 +164,6 @@ class FilesLife(Life):
             self.of.tell(f"refused: {error}")
         else:
             self.asked.add(request.request_id)
-
-    def _edit(self, folder: Mailbox, operation: EditOperation, why: str, **target: Any) -> EditRequest:
-        return EditRequest(
-            request_id=self.new_id(),
-            operation=operation,
-            who="simulator",
-            why=why,
-            requested_us=self.of.now_ms * 1000,
-            lineage=folder.lineage,
-            **target,
-        )
 
     def _splits_of(self, offset: Offset) -> list[str]:
         """The splits of a batch."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.errors import Flip27Error
 from flip27_source.savepoints.format import METADATA, read_savepoint
 from flip27_source.snapshots import file_names
@@ -154,6 +155,18 @@ class Life:
     def new_id(self) -> str:
         """The id of a new request; the same for a seed."""
         return str(uuid.UUID(int=self.random.getrandbits(128)))
+
+    def edit(self, folder: Mailbox, operation: EditOperation, **target: Any) -> EditRequest:
+        """A request for an edit."""
+        return EditRequest(
+            request_id=self.new_id(),
+            operation=operation,
+            who="simulator",
+            why="to see",
+            requested_us=self.of.now_ms * 1000,
+            lineage=folder.lineage,
+            **target,
+        )
 
     def _request(self, folder: Mailbox, target: str) -> None:
         request = SavepointRequest(

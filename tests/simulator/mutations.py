@@ -21,13 +21,14 @@ from flip27_source.driver import reports
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.driver.restored_state import StateRestorer
+from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.poller import ClusterPoller
-from flip27_source.enumerators.kafka.split import LATEST
+from flip27_source.enumerators.kafka.split import LATEST, fields_at
 from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
@@ -380,9 +381,23 @@ def an_open_transaction_that_is_no_longer_read_is_lost(_: Any, self: Cluster, pa
 @mutation_of_topics
 @around(ClusterPoller, "_checked")
 def a_batch_read_must_not_start_after_the_end(
-    checked: Any, self: Any, key: Any, offset: int, end: int, **_: Any
+    checked: Any, self: Any, key: Any, offset: int, end: int, top: int, **_: Any
 ) -> int:
-    return int(checked(self, key, offset, end, is_start=False))
+    return int(checked(self, key, offset, end, top, is_start=False))
+
+
+@mutation_of_topics
+@around(Assigner, "forget_skipped")
+def a_topic_that_was_skipped_is_ignored_for_ever(_: Any, self: Assigner, live: Any) -> list[str]:
+    return []
+
+
+@mutation_of_topics
+def an_edit_to_an_offset_takes_the_id_of_the_topic_away(patch: pytest.MonkeyPatch) -> None:
+    def without_id(position: NamedPosition) -> dict[str, Any]:
+        return {**fields_at(position), "topic_id": None}
+
+    patch.setattr(KafkaEnumerator, "fields_at", staticmethod(without_id))
 
 
 @mutation_of_topics

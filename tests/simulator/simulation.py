@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flip27_source.coordination.checkpoints import LedgerState
 from flip27_source.coordination.data_losses import DataLoss
-from flip27_source.coordination.edit_values import EditOperation, EditRequest
+from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
@@ -663,8 +664,16 @@ class Simulation:
 
     def quarantined(self) -> list[Any]:
         """The quarantined splits of the query, which rests."""
-        holder, committed = self.query.holder, self.query.logs.committed
-        return list(holder.coordinator_at(committed).standing(self.now_ms).ledger.quarantined)
+        return list(self._ledger.quarantined)
+
+    def live(self) -> list[Any]:
+        """The live splits of the query, which rests."""
+        return list(self._ledger.live)
+
+    @property
+    def _ledger(self) -> LedgerState[Any]:
+        coordinator = self.query.holder.coordinator_at(self.query.logs.committed)
+        return coordinator.standing(self.now_ms).ledger
 
     def retry_quarantined(self, split_ids: Sequence[str] | None = None) -> None:
         """Retry quarantined splits, or all of them, and run the query."""
@@ -677,17 +686,7 @@ class Simulation:
         if mailbox is None or not ids:
             return
         self.tell(f"{ids} are retried")
-        mailbox.submit(
-            EditRequest(
-                request_id=self.life.new_id(),
-                operation=EditOperation.QUARANTINE_RETRY,
-                who="simulator",
-                why="the faults are over",
-                requested_us=self.now_ms * 1000,
-                lineage=mailbox.lineage,
-                split_ids=ids,
-            )
-        )
+        mailbox.submit(self.life.edit(mailbox, EditOperation.QUARANTINE_RETRY, split_ids=ids))
         self.run_to_the_end()
 
 

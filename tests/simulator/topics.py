@@ -172,7 +172,7 @@ class SimulatedCluster:
         """Create a topic without records, in the place of one with its name."""
         self._ids += 1
         name = name or next(name for name in map("orders-{}".format, range(10)) if name not in self.topics)
-        self._delete(name)
+        self.delete(name)
         self.topics[name] = []
         for _ in range(self.random.randint(1, 3)):
             self._add_partition(name)
@@ -244,7 +244,7 @@ class SimulatedCluster:
         new_id = f"id{self._ids}" if self.has_ids else None
         logs.append(Log(name, logs[0].topic_id if logs else new_id, len(logs)))
 
-    def _delete(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         for log in self.topics.pop(name, ()):
             log.is_present = False
 
@@ -339,7 +339,7 @@ class SimulatedCluster:
 
     def _deleted(self, name: str) -> str:
         if self.has_ids:
-            self._delete(name)
+            self.delete(name)
         return f"there is {'no' if self.has_ids else 'still a'} topic {name}"
 
 

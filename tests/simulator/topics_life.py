@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from typing import ClassVar
 
+from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
 from flip27_source.errors import Flip27Error
 from flip27_source.readers.kafka.consumers import close_idle_consumers
@@ -126,6 +128,46 @@ class TopicsLife(Life):
             )
         if self.cluster.defect is not None:
             raise DefectFound(self.cluster.defect)
+        if self.cluster.topics and self.random.random() < 0.5:
+            self._edit_partitions()
+
+    def _edit_partitions(self) -> None:
+        """Skip a deleted topic, and move a partition beyond its end: all later records arrive."""
+        cluster, draw, mailbox = self.cluster, self.random, self.requests()
+        if mailbox is None:
+            return
+        name = draw.choice(list(cluster.topics))
+        cluster.delete(name)
+        live = [split for split in self.of.live() if not split.is_quarantined]
+        edits = {EditOperation.SKIP: [split for split in live if split.topic == name]}
+        others = [split for split in live if split.topic in cluster.topics]
+        if others and cluster.has_ids:
+            edits[EditOperation.SET_POSITION] = [draw.choice(others)]
+        for operation, splits in edits.items():
+            is_moved = operation is EditOperation.SET_POSITION
+            beyond = NamedPosition(offset=splits[0].next + draw.randint(1, 9)) if is_moved else None
+            ids = tuple(split.split_id for split in splits)
+            self.of.tell(f"{name} is deleted; {operation} of {ids} to {beyond}")
+            position = None if beyond is None else LogEnumerator.fields_at(beyond)
+            mailbox.submit(self.edit(mailbox, operation, split_ids=ids, position=position))
+        before = set(cluster.records)
+        if cluster.has_ids and draw.random() < 0.5:
+            self.of.tell(cluster.make(name))
+        self.of.restart()
+        for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
+            self.of.run_to_the_end()
+        if name not in cluster.topics:
+            self.of.tell(cluster.make(name))
+        self.of.tell(cluster.produce())
+        self.of.restart()
+        for _ in range(2):
+            self.of.run_to_the_end()
+        self.of.retry_quarantined()
+        found, _ = self._values(self.of.query.rows)
+        lost = cluster.records.keys() - before - found.keys()
+        more = [value for value, times in found.items() if times > 1]
+        if lost or more:
+            raise DefectFound(f"after edits, lost: {sorted(lost)}; doubled: {more}")
 
     def _values(self, rows: list[Row]) -> tuple[Counter[bytes], list[Row]]:
         """The values of rows that are as their records, and the other rows."""
