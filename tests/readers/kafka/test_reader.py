@@ -27,6 +27,7 @@ from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import continued, offsets_of, read, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, broker_behind_a_line, kafka_broker
+from tests.mutating import around
 from tests.snapshots.spark_logs import view_rows
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -277,19 +278,19 @@ def test_the_rest_of_a_range_whose_records_expire_is_read_and_the_loss_is_report
     assert engine.holder.report()["dataLosses"] == 1
 
 
+@around(Fetches, "_fetch")
+def look_for_the_end_first(fetch: Any, self: Fetches, ranges: Any, first: Any) -> None:
+    """As after a silence of the brokers."""
+    self._check_end(first)
+    fetch(self, ranges, first)
+
+
 @pytest.mark.parametrize("is_silent", [False, True], ids=["at once", "after a silence"])
 def test_only_the_last_records_of_a_partition_that_an_unclean_election_has_shortened_are_lost(
     kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_silent: bool
 ) -> None:
-    fetch = Fetches._fetch
-
-    def looking_for_the_end_first(fetches: Fetches, ranges: Any, first: Any) -> None:
-        monkeypatch.setattr(Fetches, "_fetch", fetch)
-        fetches._check_end(first)
-        fetch(fetches, ranges, first)
-
     if is_silent:
-        monkeypatch.setattr(Fetches, "_fetch", looking_for_the_end_first)
+        look_for_the_end_first(monkeypatch)
     topic = kafka.filled_topic([b"0", b"1", b"2", b"3", b"4"])
     engine = stream(kafka, topic, stateLocation=tmp_path, onDataLoss="report")
     assert engine.trigger()
