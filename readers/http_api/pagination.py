@@ -242,8 +242,9 @@ class PageWalk(Walk):
     def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
         """The page with the last record read, and the index to continue at; ``number`` is the best guess."""
         first = self._place_after(page, split, split.taken)
+        is_checked = self._checks and split.last is not None
         # Without a check, only the number of records is the same whatever the page size.
-        if first is not None and (self._checks or split.page_size == self._size):
+        if first is not None and (is_checked or split.page_size == self._size):
             return number, page, first
         start = self._fetched(split, self._first_number)
         size = len(start.records)

@@ -160,8 +160,10 @@ def test_numbered_pages_continue_after_the_last_record_with_another_page_size(
         assert read(api, "sized_page", last, pageSize="4", checkRecords=checks).ids == []
         assert first.position is not None
         of_version_1 = replace(first.position, page_size=None)
-        upgraded = read(api, "sized_page", of_version_1, pageSize=size, checkRecords=checks)
-        assert first.ids + upgraded.ids == ALL
+        of_an_edit = replace(first.position, last=None)
+        for position in (of_version_1, of_an_edit):
+            rest = read(api, "sized_page", position, pageSize=size, checkRecords=checks)
+            assert first.ids + rest.ids == ALL
 
 
 @EACH_KIND
