@@ -187,6 +187,18 @@ class HttpApi:
         link = {"Link": f'<{path}?{query}>; rel="next"'} if end < len(self.records) else {}
         return Answer(page, headers=link)
 
+    def _endless_link(self, path: str, params: Params) -> Answer:
+        """Page by links; each page has one, even where the next page has no records yet."""
+        number = int(params.get("page", "1"))
+        page, _ = self._slice((number - 1) * self.page_size)
+        return Answer(page, headers={"Link": f'<{path}?page={number + 1}>; rel="next"'})
+
+    def _endless_cursor(self, path: str, params: Params) -> Answer:
+        """Page by numbers that look like cursors: each page has the next one."""
+        number = int(params.get("cursor", "1"))
+        page, _ = self._slice((number - 1) * self.page_size)
+        return Answer({"items": page, "next": number + 1})
+
     def _ring(self, path: str, params: Params) -> Answer:
         """Page by links; the last page leads back to the offset that is the last part of the path."""
         page, end = self._slice(int(params.get("offset", "0")))

@@ -82,7 +82,7 @@ def records_of(response: Response, path: Path, *, may_be_missing: bool) -> list[
         raw_list = _at(response.body, path)
         if raw_list is None and not may_be_missing:
             raise _no_records(response, path, "the member is missing")
-        if raw_list is None or raw_list == b"null":
+        if raw_list is None or raw_list.strip() == b"null":
             return []  # how some servers write an empty list
         records = _items(raw_list)
     except msgspec.ValidationError as error:

@@ -82,7 +82,7 @@ EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     name="emptyPageEnds",
     parse=boolean,
     doc="A page without records is the end for now, even if it links to a next page; for APIs where every "
-    "page has such a link.",
+    "page has such a link. A page is left only when the next one has records.",
 )
 PAGE_PARAM: Option[str] = ReadingOption(
     name="pageParam", default="page", doc="URL parameter for the number of the page."

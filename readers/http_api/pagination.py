@@ -132,12 +132,14 @@ class ChainWalk(Walk):
         """A position is the last cursor or link followed, and the number of records taken after it.
 
         Records are counted over several pages if necessary, because the server may have changed the page
-        size. At the end, the position stays on the last page, which may grow.
+        size. At the end, the position stays on the last page, which may grow: if every page has a next one,
+        a page is left only when that has records.
         """
         known: set[Position | None] = set()
+        ahead: Page | None = None
         while True:
             known.add(split.at)
-            page = self._fetched(split, known)
+            page, ahead = ahead or self._fetched(split, known), None
             first = self._place_after(page, split, split.taken)
             ends = page.following is None or (self._empty_page_ends and not page.records)
             ends = ends or page.following == split.at
@@ -146,18 +148,34 @@ class ChainWalk(Walk):
                     page.place, "the last record that was read is not at its previous position"
                 )
             records = [] if first is None else page.records[first:]
+            stays = ends or (self._empty_page_ends and first is not None)
+            if stays and records:
+                split = self._moved(split, split.at, len(page.records), page, first or 0)
+                yield Step(records, split, page.place, first or 0)
             if ends:
-                if records:
-                    after = self._moved(split, split.at, len(page.records), page, first or 0)
-                    yield Step(records, after, page.place, first or 0)
                 return
             left = split.taken - len(page.records) if first is None else 0
-            start = len(page.records) if first is None else first
-            split = self._moved(split, page.following, left, page, start)
+            start = len(page.records) if first is None or stays else first
+            following = self._moved(split, page.following, left, page, start)
             # All early pages, and fewer and fewer of the later ones: enough to find any endless circle.
-            if len(split.seen) < split.count.bit_length():
-                split = replace(split, seen=(*split.seen, self._identity.page_digest(page)))
-            yield Step(records, split, page.place, start)
+            if len(split.seen) < following.count.bit_length():
+                following = replace(following, seen=(*split.seen, self._identity.page_digest(page)))
+            if not stays:
+                split = following
+                yield Step(records, split, page.place, start)
+                continue
+            ahead = self._fetched(following, known)
+            if not ahead.records:
+                return
+            if self._checks and self._has_more(split, known):
+                ahead = None
+            else:
+                split = following
+
+    def _has_more(self, split: HttpSplit, known: set[Position | None]) -> bool:
+        """True if the page that was read has grown, or changed, before the next one was requested."""
+        page = self._fetched(split, known)
+        return self._place_after(page, split, split.taken) != len(page.records)
 
     def _fetched(self, split: HttpSplit, known: set[Position | None]) -> Page:
         def accept(response: Response) -> Page:

@@ -35,6 +35,14 @@ KINDS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """The ways in which the test API is paged, and the options for each."""
 
+ENDLESS: dict[str, dict[str, str]] = {
+    "endless_cursor": {
+        "pagination": "cursor", "recordsPath": "items", "cursorPath": "next", "emptyPageEnds": "true"
+    },
+    "endless_link": {"pagination": "link", "emptyPageEnds": "true"},
+}  # fmt: skip
+"""The ways in which each page has a next one; what a cursor means depends on the size of the pages."""
+
 
 def records(*ids: int) -> list[Record]:
     """Records with these ids. Two consecutive ids share a time: 2 and 3, 4 and 5, and so on."""
@@ -103,7 +111,7 @@ def read(
     ends = {start.split_id: end} if is_replay or end is not None else {}
     reader = reader_of(
         api,
-        {**KINDS.get(kind, {}), **options},
+        {**(KINDS | ENDLESS).get(kind, {}), **options},
         ends=ends,
         share=share,
         now_s=now_s,

@@ -146,6 +146,7 @@ def test_without_records_path_the_error_names_the_keys_of_the_response(api: Http
     ("how", "options"),
     [
         (Says(b'{"data": {"items": null}, "meta": {}}'), {}),
+        (Says(b'{"data": {"items": null } }\n'), {}),
         (Fails(204, body=""), {}),
         (Says(b'{"data": {}}'), {"missingListIsEmpty": "true"}),
         (Says(b"{}"), {"missingListIsEmpty": "true"}),
@@ -157,6 +158,13 @@ def test_an_empty_list_of_records_may_be_null_or_left_out(
     api.misbehaves(how)
     assert read(api, "cursor", **options).marks == []
     assert read(api, "cursor", **options).ids == list(range(6))
+
+
+@pytest.mark.parametrize("body", [b"null", b"null\n", b" null", b"[]\n"])
+def test_an_empty_list_may_have_blanks_around_it(api: HttpApi, body: bytes) -> None:
+    """Some servers end each answer with a line end."""
+    api.misbehaves(Says(body))
+    assert read(api, "none", httpRetries="0").ids == []
 
 
 def test_an_answer_that_is_not_ready_is_requested_again(api: HttpApi) -> None:

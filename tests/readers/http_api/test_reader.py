@@ -22,7 +22,7 @@ from tests.http_api import (
     Repeats,
     Says,
 )
-from tests.readers.http_api.reading import KINDS, ids_from, ids_page_by_page, read, records, split_of
+from tests.readers.http_api.reading import ENDLESS, KINDS, ids_from, ids_page_by_page, read, records, split_of
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 ALL = list(range(18))
@@ -55,7 +55,7 @@ def test_a_last_page_with_any_number_of_records_is_read_once(api: HttpApi, kind:
     assert ids_page_by_page(api, kind) == list(range(count))
 
 
-@EACH_KIND
+@pytest.mark.parametrize("kind", [*KINDS, *ENDLESS])
 def test_records_that_are_added_later_are_read_from_the_last_position(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     found = share.ids
@@ -67,7 +67,7 @@ def test_records_that_are_added_later_are_read_from_the_last_position(api: HttpA
     assert found == list(range(31))
 
 
-@EACH_KIND
+@pytest.mark.parametrize("kind", [*KINDS, *ENDLESS])
 def test_records_that_are_added_between_any_two_requests_are_read_once(api: HttpApi, kind: str) -> None:
     api.records = records(*range(7))
     api.misbehaves(*(Grows(tuple(records(7 + 2 * n, 8 + 2 * n))) for n in range(6)))
@@ -306,7 +306,28 @@ def test_an_empty_page_in_the_middle_is_skipped_unless_the_option_says_that_it_i
     assert [rows for _, rows in share.marks] == [4, 4, 8, 12, 14]
     api.misbehaves(None, empty)
     share = read(api, "cursor", emptyPageEnds="true")
-    assert (share.ids, share.position) == ([0, 1, 2, 3], read(api, "cursor", pages=1).position)
+    assert share.ids == [0, 1, 2, 3]
+    assert share.position is not None
+    assert (share.position.at, share.position.taken) == (None, 4), "the page may grow"
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("checks", ["true", "false"])
+def test_a_page_that_always_has_a_next_one_is_left_when_that_has_records(
+    api: HttpApi, kind: str, checks: str
+) -> None:
+    api.records = records(*range(5))
+    share = read(api, kind, checkRecords=checks)
+    found = share.ids
+    for number in range(5, 18, 3):
+        api.records += records(number, number + 1, number + 2)
+        first = share.position
+        share = read(api, kind, first, checkRecords=checks)
+        found += share.ids
+        assert read(api, kind, first, end=share.position, checkRecords=checks).ids == share.ids
+        assert read(api, kind, share.position, checkRecords=checks).marks == []
+    assert found == list(range(20))
+    assert ids_page_by_page(api, kind) == list(range(20))
 
 
 def test_with_since_records_of_equal_time_are_read_once_however_late_they_arrive(api: HttpApi) -> None:
