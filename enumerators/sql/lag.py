@@ -55,6 +55,17 @@ def ahead_of(text: str, now: dt.datetime, zone: dt.tzinfo) -> dt.timedelta:
     return max(dt.timedelta(), (time if time.tzinfo is not None else time.replace(tzinfo=zone)) - now)
 
 
+def with_zone(text: str, zone: dt.tzinfo) -> str:
+    """A time with the offset that it has in ``zone``; unchanged if it has a zone, or is no time."""
+    form = _TIME.fullmatch(text)
+    if form is None or form["zone"] is not None:
+        return text
+    try:
+        return dt.datetime.fromisoformat(text).replace(tzinfo=zone).isoformat(sep=" ")
+    except ValueError:
+        return text
+
+
 def is_time(text: str, kind: str) -> bool:
     """Whether a cursor column contains times: by its type, or because its text is a time."""
     if kind.startswith(("timestamp", "date")):

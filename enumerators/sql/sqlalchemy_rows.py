@@ -17,6 +17,9 @@ from flip27_source.enumerators.sql.database import (
 )
 from flip27_source.errors import OptionError
 
+_TIMESTAMPTZ = 1184
+"""PostgreSQL's number for times with a zone, which a table without rows does not show."""
+
 
 class SqlAlchemyDatabase(Database):
     """A connection whose long results are blocks of rows."""
@@ -54,9 +57,15 @@ class SqlAlchemyDatabase(Database):
     def fields(self, sql: str) -> pa.Schema:
         with self.guarded(), self._executed(sql) as result:
             names = list(result.keys())
+            codes = [column[1] for column in result.cursor.description]
             rows = result.fetchmany(1)
-            values = rows[0] if rows else [None] * len(names)
-            return pa.schema([(name, _type_of(value)) for name, value in zip(names, values, strict=True)])
+            kinds = list(map(_type_of, rows[0] if rows else [None] * len(names)))
+            if self.engine.dialect.name == "postgresql":
+                kinds = [
+                    pa.timestamp("us", "UTC") if code == _TIMESTAMPTZ else kind
+                    for code, kind in zip(codes, kinds, strict=True)
+                ]
+            return pa.schema(list(zip(names, kinds, strict=True)))
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         with self.guarded(), self._executed(sql) as result:

@@ -16,11 +16,14 @@ from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.database import DatabaseFailure
 from flip27_source.enumerators.sql.dialects import ALIAS, text_of
+from flip27_source.enumerators.sql.lag import with_zone
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
+from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 _LEAST_ROW_BYTES = 8
 _MAY_BE_INFINITE = ("number", "double", "decimal", "date", "timestamp", "month_day_nano")
@@ -69,7 +72,8 @@ class CursorTable:
             self.fields = fields_of(self._relation, self.database)
             self._names = [self._column(name) for name in opts.cursor_columns(options)]
             self._columns = [self.database.dialect.column(name) for name in self._names]
-            self._start = self._starting_condition(opts.starting_values(options))
+            zone = java_zone(options[TIME_ZONE] or "UTC")
+            self._start = self._starting_condition(opts.starting_values(options), zone)
         except BaseException:
             self.close()
             raise
@@ -238,7 +242,7 @@ class CursorTable:
                 "DuckDB enum_code(...)",
             )
 
-    def _starting_condition(self, values: Sequence[str]) -> str | None:
+    def _starting_condition(self, values: Sequence[str], zone: dt.tzinfo) -> str | None:
         if not values:
             return None
         dialect = self.database.dialect
@@ -246,6 +250,8 @@ class CursorTable:
         for value, name in zip(values, self._names, strict=False):
             kind = str(self.fields.field(name).type)
             stored = self._kind(kind)
+            if kind.startswith("timestamp") and "tz=" in kind:
+                value = with_zone(value, zone)
             try:
                 literals.append(dialect.literal(dialect.given(value, stored), stored))
             except ValueError as error:

@@ -181,6 +181,21 @@ def test_a_query_starts_at_the_given_cursor(shop: Shop, start: str, found: list[
     assert ids(shop.with_options(startingCursor=start)) == found
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "postgresql", "postgresql by sqlalchemy"])
+def test_a_start_without_a_zone_is_in_the_time_zone_of_the_options(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, flip27_engine: Engine
+) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
+        shop.execute("CREATE TABLE zoned (id BIGINT, changed TIMESTAMPTZ)")
+        more = {"startingCursor": f"{DAY} 08:00:00", "timeZone": "Asia/Tokyo"}
+        options = shop.with_options(table="zoned", cursorColumns="changed,id", **more)
+        engine = flip27_engine(options, schema=pa.schema([("id", pa.int64())]))
+        assert batches_of(engine) == []
+        shop.execute(f"INSERT INTO zoned VALUES (1, '{DAY} 07:59:59+09'), (2, '{DAY} 08:00:00+09')")
+        assert polled(engine) == [[2]]
+
+
 def test_the_first_round_fixes_the_latest_cursor_even_if_no_row_is_read(
     shop: Shop, flip27_engine: Engine
 ) -> None:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.enumerators.sql.lag import newest_allowed, with_zone
 from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
@@ -120,6 +120,22 @@ def test_a_start_at_the_latest_row_leaves_out_only_rows_that_are_old_enough(
     assert batches_of(engine) == []
     sqlite.insert([(3, 1.0, at(-7100))])
     assert polled(engine) == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2024-05-01 08:00:00", "2024-05-01 08:00:00+02:00"),
+        ("2024-01-01T08:00:00.5", "2024-01-01 08:00:00.500000+01:00"),
+        ("2024-05-01", "2024-05-01 00:00:00+02:00"),
+        ("2024-05-01 08:00:00+00", "2024-05-01 08:00:00+00"),
+        ("2024-05-01T08:00:00Z", "2024-05-01T08:00:00Z"),
+        ("-infinity", "-infinity"),
+        ("2024-02-31 08:00:00", "2024-02-31 08:00:00"),
+    ],
+)
+def test_a_time_without_a_zone_gets_one(text: str, found: str) -> None:
+    assert with_zone(text, BERLIN) == found
 
 
 def test_the_clock_of_a_standby_stands_still_while_the_standby_shows_no_new_rows() -> None:
