@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -48,6 +49,7 @@ _LAST_S = 253_402_300_799
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EXACT = 2**53
 """Every integer up to this one is a double."""
+_EXACT_FLOAT = 2**24
 _SHORTENED = r"^-?[0-9]\.[0-9]{6}e[+-][0-9]+$"
 
 
@@ -237,10 +239,32 @@ def _flat(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
         column = _timestamps(column, pa.timestamp("us"), time_zone)
     elif pa.types.is_temporal(kind) != pa.types.is_temporal(target):
         _refuse_other(kind, target)
+    if {"decimal", "float"} == {_family(kind), _family(target)}:
+        column = column.cast(pa.string())  # Arrow's own cast rounds, and not always to the nearest number
     result = column.cast(target)
-    if pa.types.is_floating(kind) and pc.any(pc.xor(pc.is_inf(column), pc.is_inf(result))).as_py():
-        raise ValueError(f"a number is too great for {target}")
+    if pa.types.is_floating(target):
+        _check_whole_numbers(column, result)
     return result
+
+
+def _family(kind: pa.DataType) -> str | None:
+    return "decimal" if pa.types.is_decimal(kind) else "float" if pa.types.is_floating(kind) else None
+
+
+def _check_whole_numbers(column: pa.Array, result: pa.Array) -> None:
+    """Raise ValueError for a whole number that a floating type rounds, and for one that is too great."""
+    great = pc.greater_equal(pc.abs(result), _EXACT_FLOAT if result.type == pa.float32() else _EXACT)
+    texts = result.filter(great).cast(pa.string()).to_pylist()
+    for value, text in zip(column.filter(great).to_pylist(), texts, strict=True):
+        number, nearest = Decimal(str(value).strip()), Decimal(text)
+        if number.is_finite() != nearest.is_finite():
+            raise ValueError(f"{value} is too great for {result.type}")
+        # A greater double is no count, and rounded already.
+        is_whole = number == number.to_integral_value() and not (
+            isinstance(value, float) and abs(value) > _EXACT
+        )
+        if is_whole and nearest != number:
+            raise ValueError(f"{value} would be rounded to {text}")
 
 
 def _refuse_other(kind: pa.DataType, target: pa.DataType) -> None:

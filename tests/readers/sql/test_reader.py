@@ -244,6 +244,49 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(
 
 
 @pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_no_cast_rounds_a_decimal_or_a_whole_number(
+    wide: Callable[..., dict[str, str]], with_adbc: bool
+) -> None:
+    cents, floating, double = pa.decimal128(10, 2), pa.float32(), pa.float64()
+    for kind, value, arrow in [
+        ("double precision", "0.125", cents),
+        ("double precision", "1234567.891", cents),
+        ("real", "0.125", cents),
+        ("double precision[]", "'{1, 0.125}'", pa.list_(cents)),
+        ("double precision", "16777217", floating),
+        ("numeric(20,0)", "12345678901234567891", double),
+        ("numeric(20,1)", "16777217.0", floating),
+        ("text", "'9007199254740993'", double),
+        ("text", "'16777217'", floating),
+        ("text", "'1e400'", double),
+    ]:
+        with pytest.raises(SplitReadError, match=r"(?s)column value .* (such as|the type) string"):
+            column(wide(kind, value, with_adbc=with_adbc), arrow)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_float_and_double_have_the_nearest_value_of_a_fraction_and_whole_numbers_that_they_can_hold(
+    wide: Callable[..., dict[str, str]], with_adbc: bool
+) -> None:
+    cents, floating, double = pa.decimal128(10, 2), pa.float32(), pa.float64()
+    for kind, value, arrow, found in [
+        ("double precision", "0.1", cents, Decimal("0.10")),
+        ("real", "0.1", cents, Decimal("0.10")),
+        ("double precision", "1e7", cents, Decimal("10000000.00")),
+        ("double precision", "0.1", floating, 0.10000000149011612),
+        ("real", "123456789", floating, 123456792.0),
+        ("double precision", "1.23456789e30", floating, 1.2345678918272927e30),
+        ("double precision", "'Infinity'", floating, math.inf),
+        ("numeric(30,20)", "0.12345678901234567890", double, 0.12345678901234568),
+        ("numeric(23,0)", "10000000000000000000000", double, 1e22),
+        ("text", "'9007199254740992'", double, 2.0**53),
+        ("text", "'1.5e300'", double, 1.5e300),
+        ("text", "'-inf'", double, -math.inf),
+    ]:
+        assert column(wide(kind, value, with_adbc=with_adbc), arrow) == [found, None], (kind, value)
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
 @pytest.mark.parametrize(
     ("kind", "value", "arrow", "found"),
     [
