@@ -89,9 +89,30 @@ def _sqlite_given(value: str, kind: str) -> str:
     return number
 
 
+_WITH_NUL = re.compile(r"\+CAST\(X'([0-9A-F]*)' AS TEXT\)")
+
+
+def _sqlite_text(column: str) -> str:
+    """The literal of a value. SQLite's quote() ends a text at its first NUL."""
+    # The plus sign removes the affinity of the cast, which a comparison would apply to the column's values.
+    with_nul = f"'+CAST(X''' || hex({column}) || ''' AS TEXT)'"
+    has_nul = f"typeof({column}) = 'text' AND instr({column}, char(0))"
+    return f"CASE WHEN {has_nul} THEN {with_nul} ELSE quote({column}) END"
+
+
+def _sqlite_plain(value: str) -> str:
+    with_nul = _WITH_NUL.fullmatch(value)
+    if with_nul is not None:
+        return bytes.fromhex(with_nul[1]).decode(errors="replace")
+    return value[1:-1].replace("''", "'") if value.startswith("'") else value
+
+
 def _sqlite_literal(value: str, _kind: str) -> str:
-    """The text that SQLite's quote() made of a value, if it is a single literal."""
-    if re.fullmatch(r"'(?:[^']|'')*'|[xX]'[0-9a-fA-F]*'|[-+]?[0-9.eE+-]+|[-+]?9\.0e\+999", value) is None:
+    """The text that SQLite made of a value, if it is a single literal."""
+    if (
+        _WITH_NUL.fullmatch(value) is None
+        and re.fullmatch(r"'(?:[^']|'')*'|[xX]'[0-9a-fA-F]*'|[-+]?[0-9.eE+-]+|[-+]?9\.0e\+999", value) is None
+    ):
         raise ValueError(f"{value!r} is not a literal of SQLite")
     return value
 
@@ -145,9 +166,9 @@ SQLITE = Dialect(
     name="sqlite",
     has_types=False,
     literal=_sqlite_literal,
-    as_text=lambda column: f"quote({column})",
+    as_text=_sqlite_text,
     given=_sqlite_given,
-    plain=lambda value: value[1:-1].replace("''", "'") if value.startswith("'") else value,
+    plain=_sqlite_plain,
     compares_tuples=True,
 )
 DUCKDB = Dialect(

@@ -114,6 +114,23 @@ def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy"])
+@pytest.mark.parametrize("column", ["name TEXT", "name"])
+def test_a_text_cursor_of_sqlite_may_contain_a_nul(
+    kind: str, column: str, tmp_path: Path, flip27_engine: Engine
+) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, NotImplemented)
+        shop.execute(f"CREATE TABLE keys ({column}, id INTEGER)")
+        for number in range(1, 6):
+            shop.execute(f"INSERT INTO keys VALUES ('a' || char(0) || '{number}', {number})")
+        options = shop.with_options(table="keys", cursorColumns="name", partitionRows="2")
+        engine = flip27_engine(options, schema=pa.schema([("id", pa.int64())]))
+        assert batches_of(engine) == [[1, 2, 3, 4, 5]]
+        shop.execute("INSERT INTO keys VALUES ('a' || char(0) || '5x', 6)")
+        assert polled(engine) == [[6]]
+
+
 def test_a_row_with_the_greatest_possible_cursor_stops_the_query(sqlite: Shop) -> None:
     sqlite.execute("CREATE TABLE scores (score REAL)")
     sqlite.execute("INSERT INTO scores VALUES (1.5), (9e999)")
