@@ -131,7 +131,7 @@ def test_a_path_below_a_file_is_an_error_that_names_the_path(place: Place) -> No
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "file://", "file:", "local://", "local:/"])
-def test_the_files_of_a_local_directory_have_one_name_in_every_spelling(prefix: str, tmp_path: Path) -> None:
+def test_a_local_directory_has_the_same_files_in_every_spelling(prefix: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("")
     assert [path for path, _ in open_listers([f"{prefix}{tmp_path}"], {}).files(recursive=False)] == [
         f"{tmp_path}/a.json"
