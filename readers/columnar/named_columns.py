@@ -15,7 +15,7 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, converted, nulls
-from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_text, rescued_value
+from flip27_source.readers.schemas.evolution import SchemaEvolution, by_name, rescued_text, rescued_value
 from flip27_source.schemas.new_columns import additions
 
 NO_COLUMN = pa.field("\0", pa.null())
@@ -176,5 +176,5 @@ def _nested(scalar: pa.Scalar) -> Any:
     values = scalar.values
     if types.is_map(scalar.type):
         keys = ((key if isinstance(key, str) else rescued_value(key)) for key in map(_value, values.field(0)))
-        return dict(zip(keys, map(_value, values.field(1)), strict=True))
+        return by_name(zip(keys, map(_value, values.field(1)), strict=True))
     return list(map(_value, values))

@@ -33,7 +33,7 @@ from flip27_source.readers.json_lines.schema import JsonNumber, JsonObject, Json
 from flip27_source.readers.json_lines.strings import MalformedJsonError, java_utf8
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.readers.scalars.ordinary_texts import Pieces, in_row_order
-from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
+from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution, by_name, rescued_name
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
@@ -201,7 +201,8 @@ class JsonRescue:
         left = _rest_of_object(members, self._fields, row)
         if left is None:
             return None
-        return java_utf8(_as_json(JsonObject([*left, (FILE_PATH, path)]))).decode()
+        named = ((rescued_name(name), rest) for name, rest in left)
+        return java_utf8(_as_json(JsonObject([*named, (FILE_PATH, path)]))).decode()
 
 
 def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) -> JsonObject | None:
@@ -236,7 +237,11 @@ def _rest(value: Any, kind: pa.DataType, read: Any) -> Any:
 
 def _as_json(value: Any) -> str:
     if isinstance(value, JsonObject):
-        return "{" + ",".join(f"{_as_json(name)}:{_as_json(item)}" for name, item in value) + "}"
+        return (
+            "{"
+            + ",".join(f"{_as_json(name)}:{_as_json(item)}" for name, item in by_name(value).items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ",".join(map(_as_json, value)) + "]"
     if isinstance(value, JsonRaw) or (isinstance(value, JsonNumber) and _NUMBER.fullmatch(value)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +74,21 @@ def rescued_column(options: Options) -> str | None:
 
 def rescued_text(values: Mapping[str, Any], path: str) -> str:
     """The rescued data of a row: a JSON object of values of JSON (bytes in Base64) and the file's path."""
-    return json.dumps({**values, FILE_PATH: path}, default=rescued_value, ensure_ascii=False, allow_nan=False)
+    left = {**{rescued_name(name): value for name, value in values.items()}, FILE_PATH: path}
+    return json.dumps(left, default=rescued_value, ensure_ascii=False, allow_nan=False)
+
+
+def rescued_name(name: str) -> str:
+    """The name of a field in rescued data: one more underscore for those that look like the file's path."""
+    return f"_{name}" if name.endswith(FILE_PATH) and not name.removesuffix(FILE_PATH).strip("_") else name
+
+
+def by_name(members: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The values by name; those of equal names, of which parsers of JSON find only one, as an array."""
+    found: dict[str, list[Any]] = {}
+    for name, value in members:
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 def rescued_value(value: Any) -> str:

@@ -364,12 +364,30 @@ def test_a_deeply_nested_field_is_rescued_as_it_is_written_unless_the_parser_ref
         assert nested in row["rescued"]
 
 
-def test_all_values_of_a_name_that_occurs_twice_are_rescued(tmp_path: Path) -> None:
+def test_all_values_of_a_name_that_occurs_twice_are_rescued_as_an_array(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"m":{"x":1},"m":{"y":2,"z":["q"]},"id":3}\n{"id":4,"id":"five"}\n')
     ddl = "id bigint, m map<string,bigint>, rescued string"
     rows = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")
     assert [row["id"] for row in rows] == [3, 4]
     path = str(tmp_path / "a")
-    told = [f'{{"m":{{"x":1}},"m":{{"y":2,"z":["q"]}},"_file_path":{json.dumps(path)}}}',
-            f'{{"id":4,"id":"five","_file_path":{json.dumps(path)}}}']  # fmt: skip
+    told = [f'{{"m":[{{"x":1}},{{"y":2,"z":["q"]}}],"_file_path":{json.dumps(path)}}}',
+            f'{{"id":[4,"five"],"_file_path":{json.dumps(path)}}}']  # fmt: skip
     assert [row["rescued"] for row in rows] == told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fields_that_have_the_name_of_the_path_are_rescued_beside_it(tmp_path: Path, name: str) -> None:
+    write_row(name, tmp_path / "a", {"id": 1, "_file_path": "mine", "__file_path": "too"})
+    options = options_of(name, schemaEvolutionMode="rescue")
+    [row] = read(READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", **options)
+    path = str(tmp_path / "a")
+    assert row["_rescued_data"] == {"__file_path": "mine", "___file_path": "too", "_file_path": path}
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_all_values_of_a_key_that_a_map_has_twice_are_rescued_as_an_array(tmp_path: Path, name: str) -> None:
+    items = pa.array([[("k", 1), ("k", 2), ("l", 3)]], pa.map_(pa.string(), pa.int64()))
+    WRITERS[name](pa.table({"id": [1], "m": items}), tmp_path / "a")
+    options = {"schemaEvolutionMode": "rescue"}
+    [row] = read(READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", **options)
+    assert row["_rescued_data"] == {"m": {"k": [1, 2], "l": 3}, "_file_path": str(tmp_path / "a")}
