@@ -197,8 +197,14 @@ class CutsSomeSplits(ABC):
         """Whether a planned split is a range that was cut from another split and cannot be read alone."""
 
 
-class LimitsRewinds(ABC):
-    """Optional mix-in of an enumerator: data that an older state needs may no longer exist."""
+class LimitsEdits(ABC):
+    """Optional mix-in of an enumerator: data that an older state needs may no longer exist, or some splits
+    are read without gaps."""
+
+    @classmethod
+    def left_alone(cls, split: Any) -> str | None:
+        """Why edits can neither skip a split that is not finished, nor move it; None: they can."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -213,7 +219,7 @@ class LimitsRewinds(ABC):
         """
 
 
-_FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CompletesPositions, CutsSomeSplits, LimitsRewinds)
+_FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CompletesPositions, CutsSomeSplits, LimitsEdits)
 
 
 def check_bases(enumerator_type: type[Any]) -> None:

@@ -16,7 +16,7 @@ from flip27_source import (
     DiscoveringEnumerator,
     Discovery,
     ForgetsSplits,
-    LimitsRewinds,
+    LimitsEdits,
     NamesPositions,
     PerformsActions,
 )
@@ -116,7 +116,7 @@ class Started(Pages):
         self.started_from = (self.context, self.options_given, state)
 
 
-class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CompletesPositions, CutsSomeSplits):
+class _ForEdits(ForgetsSplits, LimitsEdits, NamesPositions, CompletesPositions, CutsSomeSplits):
     forget_splits = found_again = check_rewind = fields_at = rows_moved = completed_position = classmethod(
         lambda *_, **__: None
     )  # type: ignore[assignment]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsRewinds, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsEdits, PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
@@ -46,12 +46,17 @@ CHUNKS_PER_SUBTASK = 8
 MOST_WINDOW_BYTES = 256 * 1024 * 1024
 """The longest window of the log if no limit is set."""
 
+_WITHOUT_GAPS = (
+    "the log is read without gaps, from where its slot begins; to read no changes, start a query with "
+    "snapshot=only and a new stateLocation, and drop the slot of this one (flip27 postgres drop)"
+)
+
 
 class PostgresEnumerator(
     PerformsActions[AdvanceSlot],
     HoldsSplits,
     CutsSomeSplits,
-    LimitsRewinds,
+    LimitsEdits,
     FindsSchema,
     ChecksSource,
     SplitEnumerator[PostgresSplit],
@@ -118,6 +123,11 @@ class PostgresEnumerator(
     def is_cut_off(cls, split: PostgresSplit) -> bool:
         """Whether the split is a window of the log; chunks are planned as a whole."""
         return split.log is not None
+
+    @classmethod
+    def left_alone(cls, split: PostgresSplit) -> str | None:
+        """The log is read without gaps."""
+        return None if split.log is None else _WITHOUT_GAPS
 
     @classmethod
     def check_rewind(

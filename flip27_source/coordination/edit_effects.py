@@ -14,7 +14,7 @@ from typing import Any, Generic
 import msgspec
 
 from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions, SplitRange
+from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsEdits, PerformsActions, SplitRange
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
@@ -71,8 +71,9 @@ class Editing(Generic[SplitT]):
 
     def skip(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         """Remove splits that wait, are live, or are held by the enumerator."""
-        wanted = frozenset(split_ids)
         ledger, state = snapshot.ledger, snapshot.enumerator_state
+        fixed = self._fixed(ledger, split_ids)
+        wanted = frozenset(split_ids) - fixed.keys()
         held = wanted & {split.split_id for split in self._held(snapshot)}
         if held:
             state = self._holder.without_splits(state, held)
@@ -87,7 +88,10 @@ class Editing(Generic[SplitT]):
         return Edited(
             snapshot=replace(snapshot, enumerator_state=state, ledger=ledger),
             changed=_in_order(split_ids, taken),
-            left_alone=dict.fromkeys(_in_order(split_ids, wanted - taken), self._not_to_be_read()),
+            left_alone={
+                **dict.fromkeys(_in_order(split_ids, wanted - taken), self._not_to_be_read()),
+                **fixed,
+            },
         )
 
     def replay(self, snapshot: Snapshot[SplitT], planned: Sequence[SplitT]) -> Edited[SplitT]:
@@ -140,7 +144,8 @@ class Editing(Generic[SplitT]):
         ledger = snapshot.ledger
         # Whether a range is before or after the position is not known.
         in_ranges = {cut.split_id for cut in ledger.ranges}
-        wanted = frozenset(split_ids) - in_ranges
+        fixed = self._fixed(ledger, split_ids)
+        wanted = frozenset(split_ids) - in_ranges - fixed.keys()
         live = tuple(moved(split) if split.split_id in wanted else split for split in ledger.live)
         if [split.split_id for split in live] != [split.split_id for split in ledger.live]:
             raise EditError("the id of a split cannot change", remedy="change only its position")
@@ -150,7 +155,7 @@ class Editing(Generic[SplitT]):
         left_alone = dict.fromkeys(_in_order(split_ids, wanted - there), why)
         left_alone |= dict.fromkeys(_in_order(split_ids, there - found), "is at this position")
         waits = "a range of it waits to be read again: set the position after the next batch"
-        left_alone |= dict.fromkeys(_in_order(split_ids, in_ranges), waits)
+        left_alone |= {**dict.fromkeys(_in_order(split_ids, in_ranges), waits), **fixed}
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
 
     def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
@@ -232,7 +237,7 @@ class Editing(Generic[SplitT]):
                 f"the source is at checkpoint {at} and cannot be rewound to checkpoint {last}",
                 remedy="choose an earlier checkpoint",
             )
-        if issubclass(self.enumerator_type, LimitsRewinds):
+        if issubclass(self.enumerator_type, LimitsEdits):
             self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state, tuple(undone))
         pending = {msgspec.json.encode(item.action) for item in older.actions}
         pending |= {bytes(raw) for page in older.delayed for group in page.groups() for raw in group.actions}
@@ -316,6 +321,15 @@ class Editing(Generic[SplitT]):
             "is neither waiting nor live; splits that the enumerator holds cannot be skipped, because "
             f"{self.enumerator_type.__qualname__} is not a HoldsSplits"
         )
+
+    def _fixed(self, ledger: LedgerState[SplitT], split_ids: Collection[str]) -> dict[str, str]:
+        """Those of these splits that can neither be skipped nor moved, with the reason."""
+        kind = self.enumerator_type
+        if not issubclass(kind, LimitsEdits):
+            return {}
+        splits = (*(item.split for item in ledger.waiting), *ledger.live, *ledger.ranges)
+        reasons = {split.split_id: kind.left_alone(split) for split in splits if split.split_id in split_ids}
+        return {name: why for name, why in reasons.items() if why is not None}
 
     def _busy(self, snapshot: Snapshot[SplitT]) -> Iterator[tuple[SplitT, str]]:
         """Splits whose data must not be assigned now, with the reason."""

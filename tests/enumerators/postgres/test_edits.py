@@ -120,6 +120,28 @@ def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) 
     assert engine.rows[-1][:2] == (1, "newer")
 
 
+def test_the_log_is_neither_skipped_nor_moved(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine())
+    place = shop.options["stateLocation"]
+    with pytest.raises(EditError, match="log is left alone: the log is read without gaps"):
+        edits.plan("skip", state=place, why="a test", splits=["log"])
+    with pytest.raises(EditError, match="log is left alone: the log is read without gaps"):
+        edits.plan("set-position", state=place, why="a test", splits=["log"], position={"log": {"first": 1}})
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    assert shop.changes(caught_up(engine)) == [("c", 11, "x")]
+
+
+def test_a_skip_of_all_splits_leaves_the_log(shop: FaultyShop) -> None:
+    engine = first_chunk_read(shop)
+    plan = edits.plan("skip", state=shop.options["stateLocation"], why="a test", glob="*")
+    edits.submit(plan)
+    shop.execute("UPDATE orders SET name = 'new' WHERE id = 9")
+    caught_up(engine)
+    caught_up(engine)
+    assert shop.changes(engine) == [("u", 9, "new")]
+    assert len(shop.ops(engine)) == 5
+
+
 def test_a_rewind_in_mid_snapshot_is_refused_and_a_replay_instead_delivers_deletes_between_the_reads(
     shop: FaultyShop,
 ) -> None:
