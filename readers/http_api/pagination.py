@@ -164,7 +164,7 @@ class ChainWalk(Walk):
                 split = following
                 yield Step(records, split, page.place, start)
                 continue
-            ahead = self._fetched(following, known)
+            ahead = self._fetched(following, known | {following.at})
             if not ahead.records:
                 return
             if self._checks and self._has_more(split, known):

@@ -330,6 +330,19 @@ def test_a_page_that_always_has_a_next_one_is_left_when_that_has_records(
     assert ids_page_by_page(api, kind) == list(range(20))
 
 
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_page_that_comes_again_instead_of_the_next_one_is_not_read_twice(api: HttpApi, kind: str) -> None:
+    api.records = records(*range(15))
+    position = read(api, kind).position
+    for number in range(15, 40):
+        api.records += records(number)
+        api.misbehaves(None, Repeats())
+        share = read(api, kind, position)
+        assert share.ids == [number]
+        position = share.position
+        api.misbehaviours.clear()
+
+
 def test_with_since_records_of_equal_time_are_read_once_however_late_they_arrive(api: HttpApi) -> None:
     api.page_size = 10
     time = records(0)[0]["at"]
