@@ -24,6 +24,7 @@ from flip27_source.readers.http_api.client import Doubtful, Response
 from flip27_source.readers.http_api.options import (
     AT_END,
     CHECK_RECORDS,
+    ID_FIELD,
     MISSING_LIST_IS_EMPTY,
     RECORDS_PATH,
     Path,
@@ -234,8 +235,9 @@ def changed_records(place: str, what: str) -> AccessError:
     return AccessError(
         f"{place}: {what}",
         remedy="records that were read must keep their positions, in one order (oldest first, by a sort "
-        f"parameter in the path). To continue anyway, set {CHECK_RECORDS.name} to false: rows may then "
-        "be missing or arrive twice",
+        "parameter in the path), and stay as they were, unless the query was started with "
+        f"{ID_FIELD.name}. To continue anyway, set {CHECK_RECORDS.name} to false: rows may then be missing "
+        "or arrive twice",
     )
 
 

@@ -35,6 +35,8 @@ _ACCEPTED = (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
 _HALF_PAIR = re.compile(rb"(\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """Group 1 is what only looks like half a pair: a backslash itself, or a whole pair."""
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
+_NOT_UTF8 = re.compile(rb"[\0\x1b]")
+"""Bytes that no JSON in UTF-8 has, but UTF-16, UTF-32 and ISO 2022 have."""
 _QUOTATION_ENDS = ("'...", '"...')
 _REMEDIES: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the credential (authEnv or authToken) and how it is sent (authHeader, "
@@ -317,7 +319,7 @@ def _as_utf8(body: bytes, charset: str) -> bytes:
         Doubtful: the body is neither in UTF-8 nor in ``charset``.
     """
     with contextlib.suppress(UnicodeDecodeError):
-        if b"\0" not in body:  # otherwise it is UTF-16 or UTF-32
+        if not _NOT_UTF8.search(body):
             body.decode()
             return body
     try:
