@@ -20,7 +20,7 @@ from flip27_source.enumerators.sql.options import APPEND_ONLY, TABLE, check_sql_
 from flip27_source.enumerators.sql.split import SqlSplit
 from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.enumerators.sql.table import CursorTable, connected, fields_of, relation_of
-from flip27_source.errors import AccessError, SchemaError, SplitReadError
+from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import SplitReader
 from flip27_source.readers.sql.column_types import (
@@ -176,11 +176,26 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         if self._table is None:
             options = self.context.options
             self._table = CursorTable(options)
+            self._check_cases(self._table)
             known = {name.lower() for name in self.context.schema.names}
             if any(name.lower() not in known for name in self._table.fields.names):
                 present = schema_of(self._table.database, options)
                 self.context.check_new_columns(present, where=self._table.name)
         return self._table
+
+    def _check_cases(self, table: CursorTable) -> None:
+        """Refuse columns that cannot be added, because their names differ from others only in case."""
+        if (self.context.options.get("schemaEvolutionMode") or "none") == "none":
+            return
+        names: dict[str, str] = {}
+        for name in table.fields.names:
+            other = names.setdefault(name.lower(), name)
+            if other != name:
+                raise OptionError(
+                    f"{table.name} has the columns {other} and {name}, which Spark takes for one, so option "
+                    "schemaEvolutionMode cannot add both",
+                    remedy="rename one of them; or set schemaEvolutionMode to none, and give a schema",
+                )
 
     def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:
         schema, database = self.context.schema, table.database

@@ -15,7 +15,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import DiscoveryError, Flip27Error, NewColumnsError, SchemaError, SplitReadError
+from flip27_source.errors import (
+    DiscoveryError,
+    Flip27Error,
+    NewColumnsError,
+    OptionError,
+    SchemaError,
+    SplitReadError,
+)
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
 from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, of_postgres, polled
 from tests.postgres_server import PostgresServer
@@ -113,6 +120,26 @@ def test_a_new_column_is_recorded_and_read_after_a_restart(
     with pytest.raises(NewColumnsError, match=r"table orders has columns .*: note string"):
         polled(engine)
     assert rows(options)[-1]["note"] == "new"
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_a_new_column_that_differs_from_another_one_only_in_case_stops_the_query(
+    postgres: PostgresServer, flip27_engine: Engine, with_adbc: bool
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS id, 'a' AS note")
+        more = {"schemaEvolutionMode": "addNewColumns", "onSplitError": "ignore"}
+        options = of_postgres(postgres, name, with_adbc=with_adbc, table="t", cursorColumns="id", **more)
+        engine = flip27_engine(options, schema=schema_of(options))
+        assert batches_of(engine) == [[1]]
+        connection.execute('ALTER TABLE t ADD COLUMN "Note" text')
+        connection.execute("INSERT INTO t VALUES (2, 'b', 'B')")
+        with pytest.raises(
+            OptionError, match="table t has the columns note and Note, which Spark takes for one"
+        ):
+            polled(engine)
+        engine.restart(options={"schemaEvolutionMode": "none"})
+        assert batches_of(engine) == [[2]]
 
 
 @pytest.fixture
