@@ -173,8 +173,13 @@ def given_name(url: str) -> str:
     if protocol in AZURE:
         return listed_name(url.rstrip("/"))
     if _names_of(protocol) is _Names.AFTER_HOST:
-        return listed_name(url).rstrip("/") or "/"
+        return _plain(listed_name(url))
     return str(_class_of(protocol)._strip_protocol(url))
+
+
+def _plain(name: str) -> str:
+    """A name on a server, as an absolute path without empty parts and ``.``; ``..`` may lead out of a link."""
+    return "/" + "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
 def location(value: str) -> str:
@@ -236,9 +241,10 @@ def canonical_path(url: str) -> str:
         kind, names = _class_of(protocol), _names_of(protocol)
     except (ImportError, ValueError):
         return shown  # the file system of a former location may no longer be installed
-    if names is not _Names.AFTER_PROTOCOL:
-        return shown
-    return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
+    if names is _Names.AFTER_PROTOCOL:
+        return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
+    host, _, name = rest.partition("/")
+    return shown if names is _Names.URLS else f"{protocol}://{host}{_plain(name)}".rstrip("/")
 
 
 def host_of(url: str) -> str:

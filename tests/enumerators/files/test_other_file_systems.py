@@ -52,6 +52,21 @@ def test_files_of_a_web_server_that_lists_directories_are_read(tmp_path: Path) -
             files_query(f"{url}/elsewhere").trigger()
 
 
+@pytest.mark.parametrize("spelling", ["//landing", "/./landing", "/landing//", "/landing/.", "//landing//*"])
+def test_files_on_a_server_have_one_name_in_every_spelling_of_their_path(
+    tmp_path: Path, spelling: str
+) -> None:
+    write(tmp_path, "landing/a")
+    with sftp_server(tmp_path) as server:
+        lister = open_listers([f"{server.url}{spelling}"], SFTP_OPTIONS)
+        assert [path for path, _ in lister.files(recursive=False)] == [f"{server.url}/landing/a"]
+        state = open_store(f"{server.url}//landing/./state", SFTP_OPTIONS)
+        state.create("x", b"1")
+        assert (tmp_path / "landing" / "state" / "x").read_bytes() == b"1"
+    assert canonical_path(f"{server.url}//landing/./x") == f"{server.url}/landing/x"
+    assert canonical_path("https://host//landing/./x") == "https://host//landing/./x"
+
+
 def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
     write(tmp_path, "landing/a")
     with sftp_server(tmp_path) as server:
