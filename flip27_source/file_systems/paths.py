@@ -178,7 +178,7 @@ def given_name(url: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name on a server, as an absolute path without empty parts and ``.``; ``..`` may lead out of a link."""
+    """A name on a server, as an absolute path without empty parts and ``.``; ``..`` may leave a link."""
     return "/" + "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
