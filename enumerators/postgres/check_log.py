@@ -22,7 +22,7 @@ from flip27_source.enumerators.postgres.server import (
     Slot,
     alter_failover,
     check_failover,
-    check_new_slot,
+    check_own_slot,
     check_slot,
     major_version,
     slot_of,
@@ -194,7 +194,7 @@ def _slot_faults(slot: Slot, keep: Keep, said: str) -> Iterator[Finding]:
             "set slotName to another name: the slot is then created",
         )
     try:
-        check_new_slot(slot, database=slot.database)
+        check_own_slot(slot, database=slot.database)
     except Flip27Error as error:
         yield failed("slot", error.what, error.remedy)
     if slot.active_pid is not None:

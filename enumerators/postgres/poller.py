@@ -276,7 +276,7 @@ class ServerPoller:
             _tell_of_open(connection, f"creating slot {slot}")
             start = server.create_slot(connection, slot, is_failover=self._options[opts.SLOT_FAILOVER])
         else:
-            server.check_new_slot(existing, database=connection.info.dbname)
+            server.check_own_slot(existing, database=connection.info.dbname)
             start = self._advanced(connection, existing, publication)
         start = self._start(connection, start)
         return PostgresState(
@@ -386,7 +386,7 @@ class ServerPoller:
         is_other = system is not None and system != state.system
         slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
         # Whether it has moved too far is checked when a window is read: its batch may be complete already.
-        server.check_slot(slot, database=connection.info.dbname, position=None)
+        server.check_own_slot(slot, database=connection.info.dbname)
         return slot
 
     def _publish_tables(

@@ -203,8 +203,8 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         )
 
 
-def check_new_slot(slot: Slot, *, database: str) -> None:
-    """Check that a query without a state can read an existing slot."""
+def check_own_slot(slot: Slot, *, database: str) -> None:
+    """Check that a query can read the slot from now on, whatever its position."""
     check_slot(slot, database=database, position=None)
     if slot.two_phase:
         raise DiscoveryError(

@@ -161,6 +161,16 @@ def test_a_slot_that_sends_prepared_transactions_early_is_refused(shop: FaultySh
         caught_up(shop.engine(slotName="two", snapshot="never"))
 
 
+def test_a_slot_that_sends_prepared_transactions_early_is_refused_at_a_restart_too(shop: FaultyShop) -> None:
+    engine = shop.read()
+    shop.one("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)::text")
+    shop.execute("BEGIN", ROW_11, "PREPARE TRANSACTION 'p'")
+    with pytest.raises(DiscoveryError, match="slot two has two_phase on"):
+        caught_up(shop.engine(after=engine, slotName="two"))
+    shop.execute("COMMIT PREPARED 'p'")
+    assert shop.changes(caught_up(shop.engine(after=engine, slotName="three"))) == [("c", 11, "x")]
+
+
 # Two queries.
 
 
