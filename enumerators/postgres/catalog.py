@@ -42,10 +42,17 @@ WITH RECURSIVE step (oid) AS (
     UNION SELECT unnest(ARRAY[t.typbasetype, t.typelem]) FROM step JOIN pg_type t USING (oid))
 SELECT jsonb_object_agg(e.oid, e.enumlabel) FROM step JOIN pg_enum e ON e.enumtypid = step.oid
 """
+# The type of a domain's values. A cast to the domain would refuse keys that its constraints do not check (NOT
+# VALID).
+_BASE = """(
+WITH RECURSIVE step (oid, base) AS (
+    SELECT oid, typbasetype FROM pg_type WHERE oid = {type}
+    UNION SELECT t.oid, t.typbasetype FROM step JOIN pg_type t ON t.oid = step.base)
+SELECT oid FROM step WHERE base = 0)"""
 # The type is without a length or a scale, which a cast would cut the keys to: it may be widened at any time.
 # With -1, character and bit have names that keep every character.
 _KEY_COLUMNS = f"""
-SELECT a.attname, a.attgenerated <> '', format_type(a.atttypid, -1),
+SELECT a.attname, a.attgenerated <> '', format_type({_BASE.format(type="a.atttypid")}, -1),
        CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
@@ -57,7 +64,10 @@ JOIN pg_attribute a ON a.attrelid = %s::bigint::oid AND a.attnum = k.number
 JOIN pg_type t ON t.oid = a.atttypid
 ORDER BY k.place
 """
-_TYPE_NAMES = "SELECT oid::bigint, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s::bigint[]::oid[])"
+_TYPE_NAMES = f"""
+SELECT t.oid::bigint, format_type({_BASE.format(type="t.oid")}, -1)
+FROM pg_type t WHERE t.oid = ANY(%s::bigint[]::oid[])
+"""
 # Schemas that the search_path lacks become its last ones: every other name means what it meant.
 _FIND_OPERATORS = """
 WITH RECURSIVE step (oid) AS (
@@ -97,9 +107,11 @@ FROM pg_catalog.pg_attribute a {COLUMN_TYPE_JOIN}
 WHERE a.attrelid = %s::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum
 """
-_CURRENT_COLUMNS = """
-SELECT attname, atttypid::bigint, format_type(atttypid, atttypmod), typtype = 'e'
-FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+_CURRENT_COLUMNS = f"""
+SELECT attname, atttypid::bigint,
+       format_type(t.oid, CASE WHEN t.oid = atttypid THEN atttypmod ELSE -1 END),
+       CASE WHEN t.typtype = 'e' THEN t.oid::bigint END
+FROM pg_attribute JOIN pg_type t ON t.oid = {_BASE.format(type="atttypid")}
 WHERE attrelid = %s::bigint::oid AND attnum > 0 AND NOT attisdropped
 """
 _TYPES = f"""
@@ -121,17 +133,18 @@ class CurrentColumn:
     """A column that a table has now, which may differ from the column of the same name in the log.
 
     Attributes:
-        type: SQL for the type, with its length.
+        type: SQL for the type, with its length; of a domain its base type.
+        enum_oid: the number of the type if it is an enum, also in a domain.
     """
 
     type_oid: int
     type: str
-    is_enum: bool
+    enum_oid: int | None
 
     def cast(self, text: str) -> str:
         """SQL with parameters for a text as a value of the column; null if its enum no longer has it."""
-        if self.is_enum:
-            values = f"SELECT enumlabel::text FROM pg_enum WHERE enumtypid = {self.type_oid}::oid"
+        if self.enum_oid is not None:
+            values = f"SELECT enumlabel::text FROM pg_enum WHERE enumtypid = {self.enum_oid}::oid"
             text = f"({values} AND enumlabel = {text})"
         return f"CAST({text} AS {with_parameters(self.type)})"
 
@@ -255,7 +268,7 @@ def renamed_label(connection: Connection, key: Sequence[KeyColumn]) -> str | Non
 def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn]:
     """The columns that the table has now, by name; empty if it was dropped."""
     rows = connection.execute(_CURRENT_COLUMNS, [oid])
-    return {row[0]: CurrentColumn(type_oid=row[1], type=row[2], is_enum=row[3]) for row in rows}
+    return {row[0]: CurrentColumn(type_oid=row[1], type=row[2], enum_oid=row[3]) for row in rows}
 
 
 def types_of(connection: Connection, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:

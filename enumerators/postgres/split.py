@@ -20,8 +20,8 @@ class KeyColumn:
     """A column by which a table is cut into chunks.
 
     Attributes:
-        type: the type as SQL names it, without a length, for casts from text: ``character varying``. The
-            name of a type with an oid is valid in the session that has found it.
+        type: the type as SQL names it, without a length, for casts from text: ``character varying``; of a
+            domain its base type. The name of a type with an oid is valid in the session that has found it.
         collation: the collation as SQL names it, if the column has one.
         labels: the values of its enum, if it has one: the number that a value always keeps, and its text.
         type_oid: the number of a type that is not one of PostgreSQL's own; None in an older release's state.

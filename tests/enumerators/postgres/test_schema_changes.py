@@ -474,6 +474,26 @@ COLUMNS = ("id", "v", "note")
 NOTE = "n" * 5000
 
 
+def test_keys_that_a_constraint_of_their_domain_does_not_check_are_read_and_followed(
+    postgres: PostgresServer,
+) -> None:
+    with query(
+        postgres,
+        "CREATE DOMAIN code AS text",
+        "CREATE DOMAIN number AS code",
+        "CREATE TABLE orders (id number PRIMARY KEY, v text, note text STORAGE EXTERNAL)",
+        "INSERT INTO orders SELECT 'k' || i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i",
+        columns=COLUMNS,
+        maxRowsPerTrigger="3",
+        parallelism="1",
+        unchangedValues="read",
+    ) as orders:
+        orders.until_rows(3)
+        orders.execute("UPDATE orders SET v = 'new'", "ALTER DOMAIN code ADD CHECK (value ~ '^K') NOT VALID")
+        orders.read_all()
+        orders.check_copy()
+
+
 def last_change(orders: Query) -> tuple[object, ...]:
     """Return the id, v, note, operation and unchanged columns of the newest change."""
     change = orders.changes[-1]
