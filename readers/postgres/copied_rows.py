@@ -39,13 +39,12 @@ def copied_rows(
     """
     import psycopg
     from psycopg import pq
-    from psycopg.errors import error_from_result
 
     text = psycopg.ClientCursor(connection).mogrify(sql, list(parameters))
     pgconn = connection.pgconn
     result = pgconn.exec_(text.encode())
     if result.status != pq.ExecStatus.COPY_OUT:
-        raise error_from_result(result, encoding="utf-8")
+        raise _error_of(result)
     get = pgconn.get_copy_data
     # select.select cannot wait for a socket with a file descriptor above 1023.
     arrival = select.poll()
@@ -67,6 +66,15 @@ def copied_rows(
             break
     while (ended := pgconn.get_result()) is not None:
         if ended.status != pq.ExecStatus.COMMAND_OK:
-            raise error_from_result(ended, encoding="utf-8")
+            raise _error_of(ended)
     if lengths:
         yield CopiedBlock(data, lengths)
+
+
+def _error_of(result: Any) -> Exception:
+    """The error of a failed statement; libpq gives that of a lost connection no code."""
+    import psycopg
+    from psycopg.errors import error_from_result
+
+    error = error_from_result(result, encoding="utf-8")
+    return error if error.sqlstate is not None else psycopg.OperationalError(str(error))

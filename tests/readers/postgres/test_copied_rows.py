@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import psycopg
 import pytest
 
+from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.chunk_rows import csv_batch
 from flip27_source.readers.postgres.copied_rows import copied_rows
@@ -44,6 +45,14 @@ def test_a_process_with_a_thousand_open_files_can_wait_for_late_rows(postgres: P
         assert connection.fileno() > LIMIT_OF_SELECT
         blocks = list(copied_rows(connection, statement, (), most_rows=10))
     assert [bytes(block.data) for block in blocks] == [3 * (b"x" * 9999 + b"\tf\n")]
+
+
+def test_a_connection_that_was_lost_before_the_copy_is_an_error_of_access(postgres: PostgresServer) -> None:
+    with closing(psycopg.connect(**postgres.address())) as connection, postgres.connect() as admin:
+        admin.execute("SELECT pg_terminate_backend(%s, 10000)", [connection.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError) as lost:
+            list(copied_rows(connection, "COPY (SELECT 1) TO STDOUT", (), most_rows=10))
+    assert cause_of_failed_access(lost.value) is not None
 
 
 NASTY = [
