@@ -153,23 +153,20 @@ def ranges_on_server(connection: Connection, rules: TableRules, keys: Sequence[p
     if renamed is not None:
         raise SplitReadError(f"table {rules.table}: {renamed}", remedy=START_AGAIN)
     columns = range(len(key))
-    row = ", ".join(f"k.c{i}" for i in columns)
-    bound = ", ".join(f"b.c{i}" for i in columns)
     names = ", ".join(f"c{i}" for i in columns)
+    # Bounds and keys are sorted together, because every key with every bound would be too many comparisons.
     sql = (
-        f"SELECT (SELECT count(*) FROM {_texts(columns)} AS t({names}), LATERAL (SELECT "
-        f"{_typed(key)}) AS b"
-        f"({names}) WHERE ({bound}) <= ({row})) FROM {_texts(columns)} WITH ORDINALITY AS t({names}, place), "
-        f"LATERAL (SELECT {_typed(key)}) AS k({names}) ORDER BY place"
+        "SELECT before FROM (SELECT place, count(*) FILTER (WHERE place <= %s) OVER (ORDER BY "
+        f"{', '.join(f'k.c{i}' for i in columns)}) AS before "
+        f"FROM unnest({', '.join('%s::text[]' for _ in columns)}) WITH ORDINALITY AS t({names}, place), "
+        f"LATERAL (SELECT {_typed(key)}) AS k({names})) AS ranked WHERE place > %s ORDER BY place"
     )
-    bounds = [[bound[i] for bound in rules.bounds] for i in columns]
-    texts = [pc.cast(column, pa.string()).to_pylist() for column in keys]
-    rows = connection.execute(sql, [*bounds, *texts]).fetchall()
+    texts = [
+        [*(bound[i] for bound in rules.bounds), *pc.cast(keys[i], pa.string()).to_pylist()] for i in columns
+    ]
+    count = len(rules.bounds)
+    rows = connection.execute(sql, [count, *texts, count]).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)
-
-
-def _texts(columns: Sequence[int]) -> str:
-    return f"unnest({', '.join('%s::text[]' for _ in columns)})"
 
 
 def _typed(key: Sequence[KeyColumn]) -> str:
