@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from .errors import AccessError, Flip27Error, kept_text
 
@@ -48,6 +49,7 @@ MEMORY = Cause("there is not enough memory", "give the process more memory, or r
 THREADS = Cause(
     "no further thread or process can be started", "raise the limit of processes (ulimit -u) or the memory"
 )
+EXECUTOR = Cause("an executor was lost", "see the end of its log: it may need more memory")
 PACKAGE = Cause("a package is missing", "install the package on all executors and on the driver")
 
 _ERRNOS = dict.fromkeys(errno.errorcode, NETWORK) | {
@@ -109,23 +111,31 @@ _SQLITE = {  # SQLite's errors of access have the same type as those of wrong SQ
     **dict.fromkeys((3, 23), PERMISSION), **dict.fromkeys((5, 6, 9, 15), BUSY), 7: MEMORY,
     **dict.fromkeys((8, 10, 13, 14), DISK),
 }  # fmt: skip
+_STATUS = r'(?:Status Code:|HTTP status|(?:GoogleJson|Http)ResponseException:|Operation failed: ".*",)'
 _IN_TEXTS = {  # of Java and Arrow
-    EXPIRED: _CODES[EXPIRED],
+    EXPIRED: _CODES[EXPIRED] + r"|InvalidToken\b.* is expired",
     CREDENTIALS: r"NoAuthWithAWSException|AuthenticationFailed|CredentialInitializationException"
     r"|NoAwsCredentials|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH"
-    r"|Unable to load credentials|(?:Status Code:|HTTP status) 401",
+    r"|Unable to load credentials|SecretManager\$InvalidToken|GSSException|SaslException"
+    rf"|{_STATUS} 401\b",
     PERMISSION: r"AccessDenied|ACCESS_DENIED|AccessControlException|Permission denied"
-    r"|(?:Status Code:|HTTP status) 403",
+    rf"|{_STATUS} 403\b",
     PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError",
     DISK: r"No space left on device|Read-only file system|Input/output error",
     HANDLES: r"Too many open files",
     THREADS: r"unable to create native thread|can't start new thread",
     MEMORY: r"OutOfMemoryError",
     NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception"
-    r"|NETWORK_CONNECTION|REQUEST_TIMEOUT",
-    BUSY: r"(?:Status Code:|HTTP status) (?:408|425|429|5\d\d)|SlowDown|SLOW_DOWN|ServiceUnavailable"
+    r"|NETWORK_CONNECTION|REQUEST_TIMEOUT|(?:Standby|Retriable|BlockMissing|ConnectionClosed|NoHttpResponse)"
+    r"Exception|(?:Exception: |\()(?:Connection reset|Broken pipe|Stale file handle|Transport endpoint is not)",
+    EXECUTOR: "ExecutorLostFailure",
+    BUSY: rf"{_STATUS} (?:408|425|429|5\d\d)\b|SlowDown|SLOW_DOWN|ServiceUnavailable"
     r"|SERVICE_UNAVAILABLE|AWSServiceThrottled|THROTTLING|INTERNAL_FAILURE",
 }
+_STOPS = (
+    r"\bInterrupt\w*Exception|ClosedByInterrupt|TaskKilled|SPARK_JOB_CANCELLED|SparkContext was shut down"
+    r"|stopped SparkContext|OPERATION_CANCELED|Py4JNetworkError"
+)
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
     DISK: r"^INTERNAL: IO Error:",
@@ -171,17 +181,33 @@ def _made(cause: Cause, what: str, said: str) -> AccessError:
     return AccessError(f"{what}: {cause.what}: {said}", remedy=remedy)
 
 
-def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
-    """As ``access_error``, for an error of Spark's own readers: its text has the classes of Java."""
+def access_error_of_spark(error: Exception, what: str, *, name: str) -> AccessError | None:
+    """As ``access_error``, for an error of Spark's own readers: its text has the classes of Java.
+
+    Args:
+        name: the file's, from the root on; it may look like a class or a code.
+    """
+    text = unquote(_text_of_spark(error))  # Spark writes paths as URIs
+    for known in (name, name.rpartition("/")[0]):
+        text = text.replace(known, "") if known else text
+    cause = _matching(_IN_TEXTS, text)
+    return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
+
+
+def is_of_a_stop(error: Exception) -> bool:
+    """Whether Spark's own readers failed because their query or Spark itself is being stopped."""
+    return isinstance(error, OSError) or re.search(_STOPS, _text_of_spark(error)) is not None
+
+
+def _text_of_spark(error: Exception) -> str:
     texts: list[str] = []
     link: Any = error
     while link is not None and len(texts) < _MOST_CAUSES:
         # Spark keeps the stack trace of an error of the JVM, with its causes, beside the message.
         trace = getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None)
-        texts += [str(link), str(trace or "")]
+        texts += [type(link).__name__, str(link), str(trace or "")]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
-    cause = _matching(_IN_TEXTS, "\n".join(texts))
-    return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
+    return "\n".join(texts)
 
 
 def may_pass(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from http.client import BadStatusLine, IncompleteRead
 from typing import Any, ClassVar
+from urllib.parse import quote
 from zipfile import BadZipFile
 
 import grpc
@@ -19,11 +20,12 @@ import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
 from botocore.exceptions import ClientError, EndpointConnectionError, IncompleteReadError, NoCredentialsError
 from google.auth.exceptions import RefreshError
+from py4j.protocol import Py4JNetworkError
 from pyarrow.flight import FlightUnauthenticatedError, FlightUnauthorizedError, FlightUnavailableError
 from s3fs.errors import translate_boto_error
 from sqlalchemy.exc import OperationalError
 
-from flip27_source.access_errors import access_error_of_spark, cause_of_failed_access
+from flip27_source.access_errors import access_error_of_spark, cause_of_failed_access, is_of_a_stop
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.testing import MicroBatchEngine
@@ -273,6 +275,25 @@ JAVA = {
     "java.net.SocketTimeoutException: Read timed out": "the server cannot be reached",
     "AWSStatus500Exception: (Service: S3, Status Code: 503, Request ID: x)": "the server is overloaded",
     "java.io.IOException: No space left on device": "the disk is full",
+    "RemoteException(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (HDFS_DELEGATION_TOKEN "
+    "token 12 for a) is expired": "the credentials have expired",
+    "RemoteException(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (token for a: "
+    "HDFS_DELEGATION_TOKEN owner=a) can't be found in cache": "credentials are missing or not accepted",
+    "javax.security.sasl.SaslException: GSS initiate failed [Caused by GSSException: No valid credentials "
+    "provided]": "credentials are missing or not accepted",
+    "RemoteException(org.apache.hadoop.ipc.StandbyException): Operation category READ": "cannot be reached",
+    "RemoteException(org.apache.hadoop.ipc.RetriableException): NameNode still not": "cannot be reached",
+    "org.apache.hadoop.hdfs.BlockMissingException: Could not obtain block: BP-1": "cannot be reached",
+    "java.io.IOException: Connection reset by peer": "cannot be reached",
+    "java.io.IOException: Broken pipe": "cannot be reached",
+    "java.io.FileNotFoundException: /mnt/a.parquet (Stale file handle)": "cannot be reached",
+    "java.io.IOException: Transport endpoint is not connected": "cannot be reached",
+    "org.apache.http.ConnectionClosedException: Premature end of Content-Length": "cannot be reached",
+    'Operation failed: "Egress is over the account limit.", 503, GET, https://a': "overloaded",
+    'Operation failed: "This request is not authorized.", 403, GET, https://a': "permission is denied",
+    "com.google.api.client.googleapis.json.GoogleJsonResponseException: 429 Too Many": "overloaded",
+    "com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden": "permission is denied",
+    "ExecutorLostFailure (executor 3 exited caused by one of the running tasks)": "an executor was lost",
 }
 
 
@@ -287,7 +308,7 @@ class JvmError(Exception):
 @pytest.mark.parametrize("trace", JAVA)
 def test_a_failure_of_access_in_the_jvm_is_recognized(trace: str) -> None:
     error = access_error_of_spark(
-        JvmError(f"org.apache.spark.SparkException: x\n{trace}\n at a.b(C.java)"), "a"
+        JvmError(f"org.apache.spark.SparkException: x\n{trace}\n at a.b(C.java)"), "a", name="/in/a.json"
     )
     assert error is not None
     assert JAVA[trace] in error.what
@@ -303,4 +324,32 @@ def test_a_failure_of_access_in_the_jvm_is_recognized(trace: str) -> None:
     ],
 )
 def test_bad_content_in_the_jvm_is_not_a_failure_of_access(trace: str) -> None:
-    assert access_error_of_spark(JvmError(trace), "a") is None
+    assert access_error_of_spark(JvmError(trace), "a", name="/in/a.json") is None
+
+
+@pytest.mark.parametrize("name", ["/in/AccessDenied/SlowDown é.json", "/ServiceUnavailable.json"])
+def test_the_name_of_a_file_is_not_taken_for_a_failure_of_access(name: str) -> None:
+    for spelled in (name, quote(name)):
+        error = JvmError(f"java.lang.RuntimeException: file:{spelled} is not a Parquet file; see {spelled}.crc")
+        assert access_error_of_spark(error, "a", name=name) is None
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "java.lang.InterruptedException",
+        "java.nio.channels.ClosedByInterruptException",
+        "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled part of cancelled job group 1",
+        "org.apache.spark.SparkException: Job 3 cancelled because SparkContext was shut down",
+        "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+        "org.apache.spark.TaskKilledException",
+    ],
+)
+def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str) -> None:
+    assert is_of_a_stop(JvmError(trace))
+
+
+def test_a_lost_connection_to_the_jvm_is_told_from_bad_content() -> None:
+    assert is_of_a_stop(Py4JNetworkError("Answer from Java side is empty"))
+    assert is_of_a_stop(ConnectionRefusedError())
+    assert not is_of_a_stop(JvmError("java.lang.RuntimeException: a is not a Parquet file"))

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from flip27_source.access_errors import access_error_of_spark
+from flip27_source.access_errors import access_error_of_spark, is_of_a_stop
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
@@ -188,11 +188,7 @@ class _Batch:
         LOG.warning("batch %d failed, and its files are read one by one to find the cause: %s",
                      self._batch_id, kept_text(error))  # fmt: skip
         said = unquote(str(error))  # Spark writes paths as URIs
-        named = [
-            file
-            for file in files
-            if with_percents(local_path(file.path) or file.path.partition("://")[2]) in said
-        ]
+        named = [file for file in files if _name_of(file) in said]
         bad = list(self._unreadable(named))
         if not bad:
             others = {file.split_id for file in named}
@@ -217,14 +213,16 @@ class _Batch:
                 self._reads.frame(files, self._columns(files)).write.format("noop").mode("overwrite").save()
         except _NOT_OF_A_FILE:
             raise
-        except Exception as error:  # noqa: BLE001 - each format raises its own errors
+        except Exception as error:
+            if is_of_a_stop(error):
+                raise
             return error
         return None
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
             return error
-        no_access = access_error_of_spark(error, f"Spark cannot read {file.path}")
+        no_access = access_error_of_spark(error, f"Spark cannot read {file.path}", name=_name_of(file))
         if no_access is not None:
             return no_access
         said = kept_text(error)[:_SHOWN_CHARACTERS]
@@ -267,6 +265,11 @@ def _recorded_columns(
         if recorded is None or len(new):
             recorded = storage.add(inferred)
     return from_arrow_schema(recorded.schema, prefer_timestamp_ntz=True)
+
+
+def _name_of(file: FileSplit) -> str:
+    """The name of a file in errors of Spark, without percent escapes of its own."""
+    return with_percents(local_path(file.path) or file.path.partition("://")[2])
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,31 @@ def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
         run(spark, folders, ids_to(fail), onSplitError="quarantine")
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_file_that_cannot_be_read_because_the_query_is_stopped_is_read_by_the_next_run(
+    spark: SparkSession, folders: Folders, is_cancelled: bool
+) -> None:
+    land(folders, "a.parquet", id=[1])
+
+    def stop(frame: DataFrame, _batch_id: int) -> None:
+        # What stop() does to a query: its jobs are cancelled, and its thread is interrupted.
+        context = frame.sparkSession.sparkContext
+        if is_cancelled:
+            group = context.getLocalProperty("spark.jobGroup.id")
+            assert group is not None
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        else:
+            jvm: Any = frame.sparkSession._jvm
+            jvm.java.lang.Thread.currentThread().interrupt()
+        raise ValueError("the sink is closed")
+
+    with suppress(StreamingQueryException):  # an interrupted query may end like a stopped one
+        run(spark, folders, ids_to(stop), ignoreCorruptFiles=True)
+    delivered = Delivered()
+    run(spark, folders, ids_to(delivered), ignoreCorruptFiles=True)
+    assert delivered.rows == [(1,)]
 
 
 CSV_FILES = {
