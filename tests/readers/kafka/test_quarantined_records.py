@@ -198,6 +198,7 @@ def records_of_two_topics(queries: Queries) -> tuple[MicroBatchEngine, str]:
     topic = queries.kafka.filled_topic([b"older", b'{"id": 1}'])
     engine = queries.started(topic, onDataLoss="report")
     queries.kafka.recreate_topic(topic, [b"newer"])
+    engine.now_ms = 60_000
     engine.process_all_available()
     engine.stop()
     assert queries.quarantined() == [f"{topic}/0@0"] * 2
@@ -212,6 +213,13 @@ def test_a_dry_run_shows_each_of_the_records_with_one_id_that_a_drop_removes(que
     edits.submit(plan)
     continued(engine)
     assert queries.quarantined() == []
+
+
+def test_a_dry_run_by_time_shows_the_later_record_with_the_id_too(queries: Queries) -> None:
+    _, record = records_of_two_topics(queries)
+    before = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
+    plan = edits.plan("quarantine drop", state=str(queries.folder), why="test", glob="*", until=before)
+    assert [change.split_id for change in plan.changes] == [record, record]
 
 
 def test_of_records_with_one_id_a_retry_reads_the_first_as_its_dry_run_says(queries: Queries) -> None:
