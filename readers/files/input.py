@@ -296,6 +296,12 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
     return fs, listed_name(path)
 
 
+def forget_listings() -> None:
+    """Forget what former tasks of this process have listed: it lacks files that came later."""
+    for fs in list(_file_systems.values()):
+        fs.invalidate_cache()
+
+
 @contextmanager
 def reading(path: str, options: Options) -> Iterator[None]:
     """Convert every error while ``path`` is read to one that names the path.

@@ -20,7 +20,7 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import KnowsConstants, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
-from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_compressed
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, forget_listings, is_compressed
 from flip27_source.readers.files.text_options import WholeFilesOption
 from flip27_source.schemas.ddl import columns_text
 
@@ -58,6 +58,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
     def open(self, context: SourceReaderContext) -> None:
         """Keep the context. The first path determines the columns that the format must return."""
         super().open(context)
+        forget_listings()
         self._file_columns = FileColumns(context)
         self._readers: dict[tuple[str, ...], Self] = {}
 

@@ -127,6 +127,38 @@ def test_a_crash_in_the_middle_of_a_write_leaves_no_file_under_its_name(tmp_path
         assert store.read("segments/b") == b"whole"
 
 
+class AsksItsListings(LocalFileSystem):
+    """Like fsspec's FTP, takes what it says about a file from a listing of the folder, which it keeps."""
+
+    protocol = "asks-its-listings"
+
+    def info(self, path: str, **options: Any) -> Any:
+        folder = self._parent(path)
+        if folder not in self.dircache:
+            names = [str(one) for one in Path(folder).iterdir()]
+            self.dircache[folder] = {one: LocalFileSystem.info(self, one) for one in names}
+        if path not in self.dircache[folder]:
+            raise FileNotFoundError(path)
+        return self.dircache[folder][path]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        self.info(path)
+        return bytes(super().cat_file(path, start, end, **options))
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.dircache.clear()
+
+
+def test_a_worker_reads_a_file_that_came_after_it_has_listed_the_folder(tmp_path: Path) -> None:
+    fsspec.register_implementation(AsksItsListings.protocol, AsksItsListings, clobber=True)
+    schema, read_lines = pa.schema([("value", pa.string())]), []
+    for name in ("a", "b"):
+        write(tmp_path, name, data=b"x\n")
+        split = FileSplit(path=f"{AsksItsListings.protocol}://{tmp_path}/{name}", length=2, modified_us=0)
+        read_lines += [batch.num_rows for batch in read_batches(TextReader(), [split], schema)]
+    assert read_lines == [1, 1]
+
+
 class WithAClosedRoom(LocalFileSystem):
     """A file system with a directory that cannot be listed while it is closed."""
 
