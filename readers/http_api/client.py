@@ -107,7 +107,9 @@ class HttpClient:
         )
         self._credential = Credential.of(options)
         headers = options[opts.HEADERS]
-        self._headers = {"Accept": "application/json", **checked_headers(headers)}
+        # A cache that has an older page than the server would hide records.
+        asked = {"Accept": "application/json", "Cache-Control": "no-cache"}
+        self._headers = {**asked, **checked_headers(headers)}
         credentials = [self._credential.token, *credentials_in(headers)]
         self._credentials = spellings(credentials)
         self._hidden = spellings([*credentials, *headers.values()])

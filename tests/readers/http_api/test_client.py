@@ -275,6 +275,8 @@ def test_a_link_to_another_server_is_not_followed(api: HttpApi) -> None:
         ({"authToken": SECRET, "authScheme": ""}, "Authorization", SECRET),
         ({"authToken": SECRET, "authHeader": "X-Api-Key"}, "X-Api-Key", SECRET),
         ({"headers": '{"X-Tenant": "7"}'}, "X-Tenant", "7"),
+        ({}, "Cache-Control", "no-cache"),
+        ({"headers": '{"cache-control": "max-age=5"}'}, "cache-control", "max-age=5"),
     ],
 )
 def test_credentials_and_headers_are_sent_with_every_request(
