@@ -14,7 +14,7 @@ from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerator_mixins import CompletesPositions
 from flip27_source.enumerators.http_api.urls import endpoint_urls
-from flip27_source.errors import OptionError
+from flip27_source.errors import EditError, OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.options import NextBatchOption, Option, Options, one_of, texts
 from flip27_source.source_options import PATH
@@ -60,6 +60,10 @@ class HttpSplit:
     last: str | None = None
     seen: tuple[str, ...] = ()
     page_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.taken, self.count) < 0:
+            raise ValueError("taken and count are 0 or greater")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,13 @@ class HttpEnumerator(CompletesPositions, RewritesPaths[HttpSplit], SplitEnumerat
     def completed_position(cls, fields: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
         """At another position, the records and pages that were read are not those before it."""
         then = {**now, **fields}
+        if then["at"] is not None and not _is_like(then["at"], now["at"], now["split_id"]):
+            # The batch after the edit would fail, at every start.
+            raise EditError(
+                f"{then['at']!r} is not a position like the present one, {now['at']!r}",
+                remedy="give a page, cursor, link or time of this endpoint as the position has it, or null "
+                "for the start",
+            )
         depending: dict[str, Any] = {}
         if (then["at"], then["taken"]) != (now["at"], now["taken"]):
             depending["last"] = None
@@ -179,3 +190,13 @@ def endpoints_of(options: Options) -> tuple[str, ...]:
     path = options.require(PATH, why="the http enumerator reads an API")
     endpoints = options[ENDPOINTS]
     return endpoint_urls(path, endpoints)
+
+
+def _is_like(at: Any, known: Any, endpoint: str) -> bool:
+    """True if a request could start at ``at`` as it could at a known position, which may be None."""
+    if known is None:
+        return True
+    if type(at) is not type(known):
+        return False
+    server = "/".join(endpoint.split("/")[:3]) + "/"
+    return not (isinstance(at, str) and known.startswith(server)) or at.startswith(server)

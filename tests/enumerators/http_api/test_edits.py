@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_source.errors import EditError
 from tests.edits.edited import Edited
 from tests.http_api import HttpApi, http_api
 from tests.readers.http_api.reading import KINDS, records
@@ -85,6 +86,30 @@ def test_numbered_pages_go_on_with_another_page_size_after_an_edit(tmp_path: Pat
     assert batch_after(source, at=1, taken=4) == ALL[4:8]
     source.engine.restart(options={"pageSize": "7"})
     assert [source.batch(), source.batch()] == [ALL[8:14], ALL[14:]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "position", "why"),
+    [
+        ("page", {"at": "two"}, "'two' is not a position like the present one, 5"),
+        ("page", {"at": 2.5}, "2.5 is not a position like the present one, 5"),
+        ("page", {"at": True}, "True is not a position like"),
+        ("cursor", {"at": 4}, "4 is not a position like the present one, 'after-16'"),
+        ("link", {"at": "?offset=4"}, "'\\?offset=4' is not a position like the present one, 'http"),
+        ("link", {"at": "https://evil.example/link/orders?offset=4"}, "is not a position like"),
+        ("page", {"taken": -1}, "is not a valid position: .*taken and count are 0 or greater"),
+        ("page", {"at": 2, "count": -1}, "is not a valid position: .*taken and count are 0 or greater"),
+    ],
+)
+def test_a_position_at_which_no_request_could_start_is_refused(
+    tmp_path: Path, api: HttpApi, kind: str, position: dict[str, Any], why: str
+) -> None:
+    """The batch after the edit would fail at every start."""
+    source = query(tmp_path, api, kind)
+    source.batch()
+    with pytest.raises(EditError, match=why) as caught:
+        source.plan("set-position", splits=[source.engine.source.options["path"]], position=position)
+    assert "What to do" in str(caught.value) or "valid position" in str(caught.value)
 
 
 def test_the_dry_run_shows_all_fields_of_the_position(tmp_path: Path, api: HttpApi) -> None:
