@@ -9,9 +9,11 @@ digits. No file system allows NUL in a name, so the text is unambiguous.
 
 from __future__ import annotations
 
+import ftplib
 import functools
 import os
 import re
+import time
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -24,6 +26,9 @@ _VERSION_ID = {"s3": "?versionId=", "s3a": "?versionId=", **dict.fromkeys(AZURE,
 _WASB = frozenset({"wasb", "wasbs"})
 _DATABRICKS_VOLUMES = "dbfs:/Volumes/"
 _DATABRICKS_FILES = re.compile(r"dbfs:/(?!/)(.*)", re.DOTALL)
+_NEXT_CHECK_S = "_flip27_next_check_s"
+_FTP_CHECK_S = 10.0
+"""An FTP connection is asked at most this often whether it still exists: each time takes a round trip."""
 _SSH = frozenset({"sftp", "ssh"})
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
@@ -330,8 +335,8 @@ def _without_listings(protocol: str, arguments: dict[str, Any]) -> Any:
 def connected(file_system: Any) -> Any:
     """The same file system, opened again if its server has closed the connection.
 
-    fsspec keeps a file system until the process ends, and sshfs uses one connection for all that time, but
-    servers close connections that are idle.
+    File systems are kept until the process ends, and those of SFTP and FTP use one connection for all that
+    time, but servers close connections that are idle.
     """
     if not _is_closed(file_system):
         return file_system
@@ -341,7 +346,17 @@ def connected(file_system: Any) -> Any:
 
 
 def _is_closed(file_system: Any) -> bool:
-    return is_ssh(file_system) and bool(file_system.client.is_closed())
+    if is_ssh(file_system):
+        return bool(file_system.client.is_closed())
+    now_s = time.monotonic()
+    if "ftp" not in _protocols(file_system) or now_s < getattr(file_system, _NEXT_CHECK_S, 0.0):
+        return False
+    setattr(file_system, _NEXT_CHECK_S, now_s + _FTP_CHECK_S)
+    try:
+        file_system.ftp.voidcmd("NOOP")
+    except ftplib.all_errors:
+        return True
+    return False
 
 
 def is_ssh(file_system: Any) -> bool:
