@@ -21,7 +21,16 @@ def content_hash_of(info: Mapping[str, Any]) -> str:
     return str(info.get("md5Hash") or info.get("crc32c") or (bytes(md5).hex() if md5 else ""))
 
 
-_TIME_KEYS = ("mtime", "LastModified", "last_modified", "Last-Modified", "updated", "modified", "created")
+_TIME_KEYS = (
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "updated",
+    "modified",
+    "created",
+    "modify",
+)
 
 
 def modified_us(info: Mapping[str, Any]) -> int:
@@ -35,8 +44,18 @@ def modified_us(info: Mapping[str, Any]) -> int:
         if isinstance(value, str):
             if key == "Last-Modified":
                 return _of_http(value)
+            if key == "modify":
+                return _of_ftp(value)
             return int(datetime.fromisoformat(value).timestamp() * 1_000_000)
     return 0
+
+
+def _of_ftp(value: str) -> int:
+    """The time of MLSD; servers without it give texts such as ``Nov 29 07:19``, in an unknown zone."""
+    try:
+        return int(datetime.fromisoformat(f"{value[:8]}T{value[8:]}+00:00").timestamp() * 1_000_000)
+    except ValueError:
+        return 0
 
 
 def _of_http(value: str) -> int:
