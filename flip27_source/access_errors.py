@@ -127,15 +127,20 @@ _IN_TEXTS = {  # of Java and Arrow
     MEMORY: r"OutOfMemoryError",
     NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception"
     r"|NETWORK_CONNECTION|REQUEST_TIMEOUT|(?:Standby|Retriable|BlockMissing|ConnectionClosed|NoHttpResponse)"
-    r"Exception|(?:Exception: |\()(?:Connection reset|Broken pipe|Stale file handle|Transport endpoint is not)",
+    r"Exception|(?:Exception: |\()(?:Connection reset|Broken pipe|Stale file handle|Transport endpoint is )",
     EXECUTOR: "ExecutorLostFailure",
     BUSY: rf"{_STATUS} (?:408|425|429|5\d\d)\b|SlowDown|SLOW_DOWN|ServiceUnavailable"
     r"|SERVICE_UNAVAILABLE|AWSServiceThrottled|THROTTLING|INTERNAL_FAILURE",
 }
 _STOPS = (
     r"\bInterrupt\w*Exception|ClosedByInterrupt|TaskKilled|SPARK_JOB_CANCELLED|SparkContext was shut down"
-    r"|stopped SparkContext|OPERATION_CANCELED|Py4JNetworkError"
+    r"|stopped SparkContext|OPERATION_CANCELED|INVALID_HANDLE|StatusCode\.UNAVAILABLE"
 )
+_OF_SPARK = {"CapturedException", "SparkConnectException", "Py4JJavaError"}
+_DATA = re.compile(
+    r"(?:\[MALFORMED_|(?:Pars(?:e|ing)|BadRecord)Exception:).*?(?=\n\s+at |\nCaused by: |\Z)", re.DOTALL
+)
+"""Messages of Spark and its parsers that quote what a file contains."""
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
     DISK: r"^INTERNAL: IO Error:",
@@ -187,16 +192,21 @@ def access_error_of_spark(error: Exception, what: str, *, name: str) -> AccessEr
     Args:
         name: the file's, from the root on; it may look like a class or a code.
     """
-    text = unquote(_text_of_spark(error))  # Spark writes paths as URIs
+    text = _DATA.sub("", unquote(_text_of_spark(error)))  # Spark writes paths as URIs
     for known in (name, name.rpartition("/")[0]):
         text = text.replace(known, "") if known else text
     cause = _matching(_IN_TEXTS, text)
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
+def is_of_spark(error: Exception) -> bool:
+    """Whether the error was raised in Spark's JVM, and not by Python code."""
+    return not _OF_SPARK.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+
+
 def is_of_a_stop(error: Exception) -> bool:
     """Whether Spark's own readers failed because their query or Spark itself is being stopped."""
-    return isinstance(error, OSError) or re.search(_STOPS, _text_of_spark(error)) is not None
+    return re.search(_STOPS, _text_of_spark(error)) is not None
 
 
 def _text_of_spark(error: Exception) -> str:
@@ -205,7 +215,7 @@ def _text_of_spark(error: Exception) -> str:
     while link is not None and len(texts) < _MOST_CAUSES:
         # Spark keeps the stack trace of an error of the JVM, with its causes, beside the message.
         trace = getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None)
-        texts += [type(link).__name__, str(link), str(trace or "")]
+        texts += [str(link), str(trace or "")]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
     return "\n".join(texts)
 

@@ -22,10 +22,18 @@ from botocore.exceptions import ClientError, EndpointConnectionError, Incomplete
 from google.auth.exceptions import RefreshError
 from py4j.protocol import Py4JNetworkError
 from pyarrow.flight import FlightUnauthenticatedError, FlightUnauthorizedError, FlightUnavailableError
+from pyspark.errors import PySparkAttributeError
+from pyspark.errors.exceptions.captured import AnalysisException
+from pyspark.errors.exceptions.connect import SparkConnectException
 from s3fs.errors import translate_boto_error
 from sqlalchemy.exc import OperationalError
 
-from flip27_source.access_errors import access_error_of_spark, cause_of_failed_access, is_of_a_stop
+from flip27_source.access_errors import (
+    access_error_of_spark,
+    cause_of_failed_access,
+    is_of_a_stop,
+    is_of_spark,
+)
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.testing import MicroBatchEngine
@@ -275,10 +283,8 @@ JAVA = {
     "java.net.SocketTimeoutException: Read timed out": "the server cannot be reached",
     "AWSStatus500Exception: (Service: S3, Status Code: 503, Request ID: x)": "the server is overloaded",
     "java.io.IOException: No space left on device": "the disk is full",
-    "RemoteException(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (HDFS_DELEGATION_TOKEN "
-    "token 12 for a) is expired": "the credentials have expired",
-    "RemoteException(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (token for a: "
-    "HDFS_DELEGATION_TOKEN owner=a) can't be found in cache": "credentials are missing or not accepted",
+    "(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (a) is expired": "the credentials have expired",
+    "(org.apache.hadoop.security.token.SecretManager$InvalidToken): not in cache": "credentials are missing",
     "javax.security.sasl.SaslException: GSS initiate failed [Caused by GSSException: No valid credentials "
     "provided]": "credentials are missing or not accepted",
     "RemoteException(org.apache.hadoop.ipc.StandbyException): Operation category READ": "cannot be reached",
@@ -291,8 +297,8 @@ JAVA = {
     "org.apache.http.ConnectionClosedException: Premature end of Content-Length": "cannot be reached",
     'Operation failed: "Egress is over the account limit.", 503, GET, https://a': "overloaded",
     'Operation failed: "This request is not authorized.", 403, GET, https://a': "permission is denied",
-    "com.google.api.client.googleapis.json.GoogleJsonResponseException: 429 Too Many": "overloaded",
-    "com.google.api.client.googleapis.json.GoogleJsonResponseException: 403 Forbidden": "permission is denied",
+    "com.google.api.client.json.GoogleJsonResponseException: 429 Too Many": "overloaded",
+    "com.google.api.client.json.GoogleJsonResponseException: 403 Forbidden": "permission is denied",
     "ExecutorLostFailure (executor 3 exited caused by one of the running tasks)": "an executor was lost",
 }
 
@@ -330,7 +336,9 @@ def test_bad_content_in_the_jvm_is_not_a_failure_of_access(trace: str) -> None:
 @pytest.mark.parametrize("name", ["/in/AccessDenied/SlowDown é.json", "/ServiceUnavailable.json"])
 def test_the_name_of_a_file_is_not_taken_for_a_failure_of_access(name: str) -> None:
     for spelled in (name, quote(name)):
-        error = JvmError(f"java.lang.RuntimeException: file:{spelled} is not a Parquet file; see {spelled}.crc")
+        error = JvmError(
+            f"java.lang.RuntimeException: file:{spelled} is not a Parquet file; see {spelled}.crc"
+        )
         assert access_error_of_spark(error, "a", name=name) is None
 
 
@@ -339,7 +347,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_failure_of_access(name: str) -> N
     [
         "java.lang.InterruptedException",
         "java.nio.channels.ClosedByInterruptException",
-        "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled part of cancelled job group 1",
+        "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled part of job group 1",
         "org.apache.spark.SparkException: Job 3 cancelled because SparkContext was shut down",
         "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
         "org.apache.spark.TaskKilledException",
@@ -349,7 +357,27 @@ def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str
     assert is_of_a_stop(JvmError(trace))
 
 
-def test_a_lost_connection_to_the_jvm_is_told_from_bad_content() -> None:
-    assert is_of_a_stop(Py4JNetworkError("Answer from Java side is empty"))
-    assert is_of_a_stop(ConnectionRefusedError())
-    assert not is_of_a_stop(JvmError("java.lang.RuntimeException: a is not a Parquet file"))
+def test_an_error_of_python_code_is_told_from_those_of_spark() -> None:
+    assert is_of_spark(SparkConnectException("[FAILED_READ_FILE.NO_HINT] Encountered error"))
+    assert is_of_spark(AnalysisException("[UNABLE_TO_INFER_SCHEMA]", "at a.b(C.java)"))
+    of_python = (
+        ConnectionRefusedError(),
+        TypeError("x"),
+        PySparkAttributeError("JVM_ATTRIBUTE_NOT_SUPPORTED"),
+    )
+    for error in (*of_python, Py4JNetworkError("Answer from Java side is empty")):
+        assert not is_of_spark(error)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "org.apache.spark.SparkException: [MALFORMED_CSV_RECORD.X] Malformed CSV record: 1,{}",
+        "com.fasterxml.jackson.core.JsonParseException: Unexpected character\n at [Source: (String)'{}'",
+    ],
+)
+def test_the_content_of_a_file_is_not_taken_for_a_failure_of_access(message: str) -> None:
+    text = message.format("java.net.SocketTimeoutException: Read timed out") + "\n\tat a.b(C.java)"
+    assert access_error_of_spark(JvmError(text), "a", name="/in/a") is None
+    text += "\nCaused by: java.net.SocketTimeoutException: Read timed out"
+    assert access_error_of_spark(JvmError(text), "a", name="/in/a") is not None

@@ -7,29 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from flip27_source.access_errors import access_error_of_spark, is_of_a_stop
+from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_spark
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
+from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
-from flip27_source.schemas.ddl import columns_text
-from flip27_source.schemas.new_columns import additions
 from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
+from .batch_columns import BatchColumns
 from .csv_headers import CsvHeaders
-from .options import HADOOP_PREFIXES, NativeOptions
+from .options import HADOOP_PREFIXES, NativeOptions, kind_of
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
 from .spark_reads import SparkReads
@@ -119,6 +116,7 @@ class _Batch:
             bases=None if depth is None else BasePaths(depth=depth, names=names),
             headers=CsvHeaders.of(native.format, options) if native.schema is None else None,
         )
+        self._columns = self._batch_columns() if native.schema is None else None
         self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
 
@@ -147,43 +145,37 @@ class _Batch:
 
     def _read(self, files: Sequence[FileSplit]) -> None:
         with self._reads.small_files():
-            self._native.function(self._reads.frame(files, self._columns(files)), self._batch_id)
+            columns = self._columns.recorded(files) if self._columns else self._native.schema
+            frame = self._frame(files, columns)
+            if frame is not None:
+                self._native.function(frame, self._batch_id)
 
-    def _columns(self, files: Sequence[FileSplit]) -> StructType | str:
-        """The given schema, or the recorded one."""
-        if self._native.schema is not None:
-            return self._native.schema
+    def _frame(self, files: Sequence[FileSplit], columns: StructType | str | None) -> DataFrame | None:
+        """The rows of the files; None if there are neither columns nor rows."""
+        if columns is not None:
+            return self._reads.frame(files, columns)
+        files = [file for file in files if file.length]
+        frame = self._reads.frame(files, None) if files else None
+        return None if frame is None or frame.isEmpty() else frame
+
+    def _batch_columns(self) -> BatchColumns:
         location, own = self._source.state_location, self._options.own
         if location is None:
             raise SchemaError(
                 "native_batches has no schema, and the stream has no stateLocation to record one in",
                 remedy='give native_batches a schema="id long, ...", or set the option stateLocation',
             )
-        owner = SchemaOwner(enumerator="files", reader=self._native.format, data=self._source.data)
+        owner = SchemaOwner(enumerator="files", reader=kind_of(self._native.format), data=self._source.data)
         store = open_store(location, own.with_prefix("storage."))
         storage = SchemaStorage(store, f"{self._source.uid}-native", owner)
-        mode = own[SCHEMA_EVOLUTION_MODE] or "addNewColumns"
-        return _recorded_columns(storage, mode, lambda known: self._inferred(files, known))
-
-    def _inferred(self, files: Sequence[FileSplit], known: Sequence[pa.Field]) -> pa.Schema:
-        """The schema of the files, whose names must be spelled as in ``known``."""
-        found = self._reads.inferred(files)
-        names = self._reads.differing_case(pa.schema([*known, *found]))
-        if names is not None:
-            others = f" or one of {len(files) - 1} other files" if len(files) > 1 else ""
-            raise CorruptFileError(
-                f"{files[0].path}{others} has the field {names[1]}, and there is the field {names[0]}: Spark "
-                "would find one of them, and the values of the other would be null",
-                remedy="write the names in one way; or give native_batches a schema, whose names are exact",
-            )
-        return found
+        return BatchColumns(self._reads, storage, own[SCHEMA_EVOLUTION_MODE] or "addNewColumns")
 
     def _bad_files(
         self, files: Sequence[FileSplit], error: Exception
     ) -> list[tuple[FileSplit, SplitReadError]]:
         """The files that made the batch fail; none if its error has another cause."""
         bad = list(changed_files(files, self._options.own))
-        if bad or not self._unreadable_files.is_possible or isinstance(error, _NOT_OF_A_FILE):
+        if bad or not self._unreadable_files.is_possible or self._is_of_no_file(error):
             return bad
         LOG.warning("batch %d failed, and its files are read one by one to find the cause: %s",
                      self._batch_id, kept_text(error))  # fmt: skip
@@ -210,14 +202,28 @@ class _Batch:
     def _error_of(self, files: Sequence[FileSplit]) -> Exception | None:
         try:
             with self._reads.small_files():
-                self._reads.frame(files, self._columns(files)).write.format("noop").mode("overwrite").save()
-        except _NOT_OF_A_FILE:
-            raise
+                columns = self._columns.tried(files) if self._columns else self._native.schema
+                frame = self._frame(files, columns)
+                if frame is not None:
+                    frame.write.format("noop").mode("overwrite").save()
         except Exception as error:
-            if is_of_a_stop(error):
+            if not self._may_be_of_a_file(error):
                 raise
             return error
+        if self._columns:
+            self._columns.keep_tried()
         return None
+
+    def _is_of_no_file(self, error: Exception) -> bool:
+        is_analysis = isinstance(error, AnalysisException) and not self._may_be_of_a_file(error)
+        return is_analysis or isinstance(error, _NOT_OF_A_FILE)
+
+    def _may_be_of_a_file(self, error: Exception) -> bool:
+        """Whether an error of flip27 or of Spark's readers may be caused by the content of a file."""
+        if isinstance(error, AnalysisException):
+            return self._columns is not None and error.getCondition() in _OF_INFERRED_COLUMNS
+        is_known = isinstance(error, SplitReadError) or is_of_spark(error)
+        return is_known and not isinstance(error, ParseException) and not is_of_a_stop(error)
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -233,38 +239,13 @@ class _Batch:
         )
 
 
-_NOT_OF_A_FILE = (AnalysisException, ParseException, SchemaError, OptionError, MemoryError)
+_NOT_OF_A_FILE = (ParseException, SchemaError, OptionError, MemoryError)
 """Errors that are not caused by a file."""
-
-
-def _recorded_columns(
-    storage: SchemaStorage, mode: str, infer: Callable[[Sequence[pa.Field]], pa.Schema]
-) -> StructType:
-    """The schema for a batch if none is given: every batch has the same columns, unless the mode adds some.
-
-    Args:
-        mode: none, addNewColumns or failOnNewColumns.
-        infer: gives the schema that Spark infers from the files of the batch, for the recorded columns.
-
-    Raises:
-        NewColumnsError: there are new columns, and the mode is failOnNewColumns.
-        SchemaError: the inferred schema cannot be recorded.
-    """
-    recorded = storage.newest()
-    if recorded is None or mode != "none":
-        inferred = infer([] if recorded is None else list(recorded.schema))
-        new = additions(inferred if recorded is None else recorded.schema, inferred)
-        if len(new) and mode == "failOnNewColumns":
-            columns = columns_text(new)
-            raise NewColumnsError(
-                f"the files of the batch have columns that the recorded schema does not have: {columns}",
-                columns=columns,
-                remedy="set schemaEvolutionMode of native_batches to addNewColumns or none, or give a "
-                "schema; no row of the batch was delivered",
-            )
-        if recorded is None or len(new):
-            recorded = storage.add(inferred)
-    return from_arrow_schema(recorded.schema, prefer_timestamp_ntz=True)
+_OF_INFERRED_COLUMNS = {
+    "COLUMN_ALREADY_EXISTS", "UNABLE_TO_INFER_SCHEMA",
+    "PARQUET_TYPE_ILLEGAL", "PARQUET_TYPE_NOT_RECOGNIZED", "PARQUET_TYPE_NOT_SUPPORTED",
+}  # fmt: skip
+"""Conditions of an AnalysisException that a file causes if its columns are inferred."""
 
 
 def _name_of(file: FileSplit) -> str:

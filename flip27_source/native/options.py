@@ -36,6 +36,7 @@ HADOOP_PREFIXES: Option[Mapping[str, str]] = ReadingOption(
     default_text="`s3://` as `s3a://`, `gcs://` as `gs://`",
     doc="A JSON object: prefixes of paths as flip27 writes them, and as Hadoop does.",
 )
+_FORMATS = ("parquet", "orc", "json", "csv", "xml", "avro", "text", "binaryfile", "image")
 NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE)
 
 _REFUSED = {
@@ -88,3 +89,11 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def kind_of(format_name: str) -> str:
+    """The short name of a format of Spark, in lower case; Spark still takes some classes for formats."""
+    name = format_name.lower()
+    if name.startswith(("org.apache.spark.", "com.databricks.spark.")):
+        return next((part for part in name.split(".")[3:] if part in _FORMATS), name)
+    return name

@@ -111,4 +111,4 @@ def _partitioning(path: str, bases: BasePaths | None) -> tuple[str | None, tuple
         return None, ()
     parts = parts_of_listed(path)
     base = path.rsplit("/", len(parts) - bases.depth_of(parts[:-1]))[0] or "/"
-    return base, tuple(name.lower() for name, _ in pairs)
+    return base, tuple(name for name, _ in pairs)

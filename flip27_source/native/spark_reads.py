@@ -9,24 +9,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
+from flip27_source.schemas.ddl import parse_columns, type_name
 from flip27_source.schemas.new_columns import NoCommonTypeError, wider
 
 from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path
+from .options import kind_of
 from .planned_files import by_partition_columns
 
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery"
@@ -45,8 +46,8 @@ _LISTING_TASKS = 32
 _SMALL_OPEN_COST_BYTES = 256 * 1024
 _MERGED = ("parquet", "orc")
 _EXACT_NAMES = ("json", "xml")
-_NOT_RECORDED = re.compile(r'(?:^|[tT]ype":)"(variant|interval[^"]*)"')
-"""Types that Arrow does not have, in the JSON of a type; a variant would come back as a struct."""
+_FIXED_COLUMNS = ("text", "binaryfile", "image")
+"""Formats whose columns do not depend on the content of files."""
 
 
 class SparkReads:
@@ -63,6 +64,7 @@ class SparkReads:
         """``headers``: they name the columns of CSV files; otherwise the schema does, by position."""
         self._spark = spark
         self._format = format_name
+        self._kind = kind_of(format_name)
         self._options = {**options, **_ALL_FILES}
         self._prefixes = prefixes
         self._bases = bases
@@ -74,38 +76,92 @@ class SparkReads:
         Raises:
             SplitReadError: a file has a path that Spark cannot read.
         """
-        frames = self._frames(files, schema)
+        by_names = self._headers is not None and self._headers.name_columns
+        parts = list(self._parts(files, by_names))
+        everywhere = {name.lower() for _, names, _ in parts for name in names}
+        with self._listing(files):
+            frames = [
+                self._of_group(
+                    base, part, self._fitting(schema, everywhere.difference(map(str.lower, names)))
+                )
+                for base, names, part in parts
+            ]
         return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def _frames(self, files: Sequence[FileSplit], schema: StructType | str | None) -> list[DataFrame]:
-        groups = by_partition_columns(files, self._bases)
-        everywhere = {name for _, names in groups for name in names}
-        with self._listing(files):
-            return [
-                self._of_group(base, part, _without(schema, everywhere.difference(names)))
-                for (base, names), group in groups.items()
-                for part in ([group] if self._headers is None else self._headers.groups(group))
-            ]
+    def _parts(
+        self, files: Sequence[FileSplit], by_headers: bool
+    ) -> Iterator[tuple[str | None, tuple[str, ...], Sequence[FileSplit]]]:
+        """Files that Spark can read together, with their base path and their partition columns."""
+        for (base, names), group in by_partition_columns(files, self._bases).items():
+            for part in self._headers.groups(group) if by_headers and self._headers else [group]:
+                yield base, names, part
+
+    def _fitting(self, schema: StructType | str | None, absent: Collection[str]) -> StructType | str | None:
+        """The schema without the partition columns that other files of the batch have, if Spark needs this.
+
+        Files of other formats may have a column of this name, and otherwise Spark returns null.
+        """
+        if schema is None or not absent or self._kind not in _FIXED_COLUMNS:
+            return schema
+        columns: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+        return StructType([field for field in columns if field.name.lower() not in absent])
+
+    def partition_columns(self, files: Sequence[FileSplit]) -> set[str]:
+        """The names of the partition columns that any of the files has, as in its path."""
+        return {name for _, names in by_partition_columns(files, self._bases) for name in names}
 
     def inferred(self, files: Sequence[FileSplit]) -> pa.Schema:
-        """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
-        merged = {"mergeSchema": "true"} if self._format.lower() in _MERGED else {}
-        reads = SparkReads(
-            self._spark, self._format, {**merged, **self._options}, prefixes=self._prefixes, bases=self._bases
-        )
-        parts = [files] if self._headers is None else self._headers.groups(files)
-        is_exact = self._format.lower() in _EXACT_NAMES
-        # Spark refuses names that differ only in case, but without the name of a file.
-        with _settings(self._spark, {_CASE: "true"} if is_exact else {}):
-            schemas = [_in_arrow(frame.schema) for part in parts for frame in reads._frames(part, None)]
-        return functools.reduce(functools.partial(_both, is_exact=is_exact), schemas)
+        """The schema that Spark infers from the files; for Parquet and ORC, from all of them.
 
-    def differing_case(self, schema: pa.Schema) -> tuple[str, str] | None:
-        """Two names that differ only in case, if the format's reader finds fields by their exact names."""
-        known: dict[str, str] = {}
-        for name in _names("", schema) if self._format.lower() in _EXACT_NAMES else ():
-            if known.setdefault(name.lower(), name) != name:
-                return known[name.lower()], name
+        Files without content say nothing. Names may differ only in case.
+        """
+        is_exact = self._has_exact_names
+        told = [file for file in files if file.length or self._kind in _FIXED_COLUMNS]
+        # Spark refuses names that differ only in case, but without the name of a file.
+        with self._listing(told), _settings(self._spark, {_CASE: "true"} if is_exact else {}):
+            schemas = [
+                schema for part in self._parts(told, by_headers=True) for schema in self._of_part(*part)
+            ]
+        return functools.reduce(functools.partial(_both, is_exact=is_exact), schemas, pa.schema([]))
+
+    def _of_part(
+        self, base: str | None, names: tuple[str, ...], files: Sequence[FileSplit]
+    ) -> list[pa.Schema]:
+        try:
+            schema = self._of_group(base, files, None, merges=True).schema
+        except Exception as error:
+            # Spark merges fewer types than ``_both``.
+            if "CANNOT_MERGE_SCHEMAS" not in str(error) or len(files) == 1:
+                raise
+            half = len(files) // 2
+            return [
+                found for part in (files[:half], files[half:]) for found in self._of_part(base, names, part)
+            ]
+        return [_in_arrow(schema, names)]
+
+    @property
+    def _has_exact_names(self) -> bool:
+        """Whether the format's reader finds fields by their exact names."""
+        return self._kind in _EXACT_NAMES or (
+            self._kind != "csv" and self._spark.conf.get(_CASE, "false") == "true"
+        )
+
+    def differing_case(
+        self, known: pa.Schema, found: pa.Schema, partitions: Collection[str]
+    ) -> tuple[str, str] | None:
+        """A name that is known, or that another field has, and one in ``found`` with another case.
+
+        None if the format's reader finds fields however they are spelled.
+
+        Args:
+            partitions: columns in ``found`` whose values Spark takes from paths.
+        """
+        if not self._has_exact_names:
+            return None
+        names = {name.lower(): name for name in [*partitions, *_names("", known)]}
+        for name in _names("", [field for field in found if field.name not in partitions]):
+            if names.setdefault(name.lower(), name) != name:
+                return names[name.lower()], name
         return None
 
     def small_files(self) -> contextlib.AbstractContextManager[None]:
@@ -113,12 +169,19 @@ class SparkReads:
         return _settings(self._spark, {_OPEN_COST: str(_SMALL_OPEN_COST_BYTES)})
 
     def _of_group(
-        self, base: str | None, files: Sequence[FileSplit], schema: StructType | str | None
+        self,
+        base: str | None,
+        files: Sequence[FileSplit],
+        schema: StructType | str | None,
+        *,
+        merges: bool = False,
     ) -> DataFrame:
-        reader: Any = self._spark.read.format(self._format).options(**self._options)
-        reader = reader.option(_READ_ID, uuid.uuid4().hex)
+        reader: Any = self._spark.read.format(self._format)
+        if merges and self._kind in _MERGED:
+            reader = reader.option("mergeSchema", "true")
+        reader = reader.options(**self._options).option(_READ_ID, uuid.uuid4().hex)
         wanted = schema
-        if self._headers is not None and isinstance(schema, StructType):
+        if self._headers is not None and self._headers.name_columns and isinstance(schema, StructType):
             names = reader.options(inferSchema="false").load(self._paths(files[:1])).columns
             wanted = self._as_in_header(names, files, schema)
             reader = reader.options(**self._options)
@@ -128,8 +191,9 @@ class SparkReads:
             reader = reader.option("basePath", hadoop_name(base, self._prefixes))
         paths = self._paths(files)
         sequence = _java_sequence(self._spark, paths) if len(paths) > _MANY_PATHS else None
-        load = reader._jreader.load
-        frame: DataFrame = reader.load(paths) if sequence is None else reader._df(load(sequence))
+        frame: DataFrame = (
+            reader.load(paths) if sequence is None else reader._df(reader._jreader.load(sequence))
+        )
         return frame.to(schema) if wanted is not schema and isinstance(schema, StructType) else frame
 
     def _paths(self, files: Sequence[FileSplit]) -> list[str]:
@@ -159,27 +223,54 @@ class SparkReads:
         return _settings(self._spark, {_PARALLELISM: str(_LISTING_TASKS)})
 
 
-def _without(schema: StructType | str | None, absent: Collection[str]) -> StructType | str | None:
-    """The schema without the partition columns that other files of the batch have."""
-    if schema is None or not absent:
-        return schema
-    columns: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return StructType([field for field in columns if field.name.lower() not in absent])
+def _in_arrow(schema: StructType, partitions: Sequence[str]) -> pa.Schema:
+    """The inferred columns with Arrow's types, without those that have only nulls.
 
-
-def _in_arrow(schema: StructType) -> pa.Schema:
-    """The inferred columns with Arrow's types.
+    Partition columns that have only nulls are texts, because all values are.
 
     Raises:
         SchemaError: a type cannot be recorded. The files are not damaged.
     """
-    for field in schema:
-        if (kind := _NOT_RECORDED.search(field.dataType.json())) is not None:
-            raise SchemaError(
-                f"the schema of the files cannot be recorded: column {field.name}: the type {kind[1]}",
-                remedy='give native_batches a schema="id long, ..."',
-            )
-    return to_arrow_schema(schema, timezone="UTC")
+    # Of a column in a file and in its path, which Spark adds last, Spark returns the one in the path.
+    own = {name.lower() for name in partitions}
+    fields = {field.name.lower() if field.name.lower() in own else field.name: field for field in schema}
+    found: list[pa.Field] = []
+    for field in fields.values():
+        kind = _recorded_type(field)
+        kind = pa.string() if field.name.lower() in own and pa.types.is_null(kind) else _without_void(kind)
+        if not pa.types.is_null(kind):
+            found.append(pa.field(field.name, kind))
+    return pa.schema(found)
+
+
+def _recorded_type(field: StructField) -> pa.DataType:
+    try:
+        kind = parse_columns(f"c {type_name(to_arrow_type(field.dataType, timezone='UTC'))}").field(0).type
+        returned = from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()
+    except Exception:  # noqa: BLE001 - types that Arrow or PySpark do not have raise various errors
+        kind, returned = pa.null(), None
+    said = field.dataType.simpleString()
+    if returned != said:
+        raise SchemaError(
+            f"the schema of the files cannot be recorded: column {field.name}: the type {said}",
+            remedy='give native_batches a schema="id long, ..."',
+        )
+    return kind
+
+
+def _without_void(kind: pa.DataType) -> pa.DataType:
+    """A type without fields that have only nulls; null if nothing is left."""
+    if pa.types.is_struct(kind):
+        fields = [field.with_type(_without_void(field.type)) for field in kind]
+        fields = [field for field in fields if not pa.types.is_null(field.type)]
+        return pa.struct(fields) if fields else pa.null()
+    if pa.types.is_list(kind):
+        value = _without_void(kind.value_type)
+        return value if pa.types.is_null(value) else pa.list_(value)
+    if pa.types.is_map(kind):
+        item = _without_void(kind.item_type)
+        return item if pa.types.is_null(item) else pa.map_(kind.key_type, item)
+    return kind
 
 
 def _both(one: pa.Schema, other: pa.Schema, *, is_exact: bool) -> pa.Schema:

@@ -68,7 +68,7 @@ def test_a_file_that_spark_would_skip_or_misread_is_refused(path: str, why: str)
     ("path", "depth", "group"),
     [
         ("/landing/year=2026/a.json", 1, ("/landing", ("year",))),
-        ("/landing/raw/Year=2026/a.json", 1, ("/landing", ("year",))),
+        ("/landing/raw/Year=2026/a.json", 1, ("/landing", ("Year",))),
         ("/landing/year=2026/month=1/a.json", 1, ("/landing", ("year", "month"))),
         ("/landing/year=2026/month=1/a.json", 2, ("/landing/year=2026", ("month",))),
         ("/landing/a=b.json", 1, (None, ())),
