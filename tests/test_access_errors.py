@@ -23,7 +23,6 @@ from google.auth.exceptions import RefreshError
 from py4j.protocol import Py4JNetworkError
 from pyarrow.flight import FlightUnauthenticatedError, FlightUnauthorizedError, FlightUnavailableError
 from pyspark.errors import PySparkAttributeError
-from pyspark.errors.exceptions.captured import AnalysisException
 from pyspark.errors.exceptions.connect import SparkConnectException
 from s3fs.errors import translate_boto_error
 from sqlalchemy.exc import OperationalError
@@ -283,7 +282,7 @@ JAVA = {
     "java.net.SocketTimeoutException: Read timed out": "the server cannot be reached",
     "AWSStatus500Exception: (Service: S3, Status Code: 503, Request ID: x)": "the server is overloaded",
     "java.io.IOException: No space left on device": "the disk is full",
-    "(org.apache.hadoop.security.token.SecretManager$InvalidToken): token (a) is expired": "the credentials have expired",
+    "hadoop.security.token.SecretManager$InvalidToken): token (a) is expired": "the credentials have expired",
     "(org.apache.hadoop.security.token.SecretManager$InvalidToken): not in cache": "credentials are missing",
     "javax.security.sasl.SaslException: GSS initiate failed [Caused by GSSException: No valid credentials "
     "provided]": "credentials are missing or not accepted",
@@ -359,7 +358,6 @@ def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str
 
 def test_an_error_of_python_code_is_told_from_those_of_spark() -> None:
     assert is_of_spark(SparkConnectException("[FAILED_READ_FILE.NO_HINT] Encountered error"))
-    assert is_of_spark(AnalysisException("[UNABLE_TO_INFER_SCHEMA]", "at a.b(C.java)"))
     of_python = (
         ConnectionRefusedError(),
         TypeError("x"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, DateTimeException, IllegalArgumentException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -222,8 +222,10 @@ class _Batch:
         """Whether an error of flip27 or of Spark's readers may be caused by the content of a file."""
         if isinstance(error, AnalysisException):
             return self._columns is not None and error.getCondition() in _OF_INFERRED_COLUMNS
-        is_known = isinstance(error, SplitReadError) or is_of_spark(error)
-        return is_known and not isinstance(error, ParseException) and not is_of_a_stop(error)
+        if isinstance(error, SplitReadError):
+            return True
+        is_of_options = isinstance(error, _OF_OPTIONS) or "CharsetException" in str(error)
+        return is_of_spark(error) and not is_of_options and not is_of_a_stop(error)
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -239,6 +241,8 @@ class _Batch:
         )
 
 
+_OF_OPTIONS = (ParseException, IllegalArgumentException, DateTimeException)
+"""What Spark raises for options of its readers, and not for the content of files."""
 _NOT_OF_A_FILE = (ParseException, SchemaError, OptionError, MemoryError)
 """Errors that are not caused by a file."""
 _OF_INFERRED_COLUMNS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -161,8 +163,12 @@ def test_one_batch_has_files_of_different_partition_columns(
 
 
 @pytest.mark.parametrize(
-    "column", ["parse_json('1') v", "named_struct('i', interval '1' year) v", "array(interval '1' day) v"]
-)
+    "column",
+    [
+        "parse_json('1') v", "named_struct('i', interval '1' year) v", "array(interval '1' day) v",
+        "'ABC' COLLATE UTF8_LCASE v", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') v",
+    ],
+)  # fmt: skip
 def test_files_whose_schema_cannot_be_recorded_are_not_quarantined(
     spark: SparkSession, folders: Folders, column: str
 ) -> None:
@@ -370,3 +376,164 @@ def test_json_fields_that_differ_only_in_case_are_quarantined_and_never_null(
     run(spark, folders, write, onSplitError="quarantine")
     assert delivered.rows == [(1,), (4,)]
     assert len(state(spark, folders, "quarantine")) == 2
+
+
+def delivered_by(
+    spark: SparkSession, folders: Folders, native: dict[str, Any], **options: Any
+) -> list[tuple[list[str], list[Any]]]:
+    """The columns and rows of each batch of a query that runs to its end."""
+    batches: dict[int, tuple[list[str], list[Any]]] = {}
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        batches[batch_id] = frame.columns, sorted((tuple(row) for row in frame.collect()), key=str)
+
+    options = {"fileOrder": "name", **options}
+    run(spark, folders, native_batches(write, **native), **options)
+    return [batches[number] for number in sorted(batches)]
+
+
+def quarantined(spark: SparkSession, folders: Folders) -> list[str]:
+    return sorted(Path(row.split_id).name for row in state(spark, folders, "quarantine"))
+
+
+@pytest.mark.parametrize("schema", [None, "id long, year int"])
+def test_a_partition_column_may_be_a_column_of_other_files_of_the_batch(
+    spark: SparkSession, folders: Folders, schema: str | None
+) -> None:
+    land(folders, "b.parquet", id=[1], year=pa.array([2024], pa.int32()))
+    land(folders, "year=2025/a.parquet", id=[2])
+    (batch,) = delivered_by(spark, folders, {"format": "parquet", "schema": schema})
+    assert batch == (["id", "year"], [(1, 2024), (2, 2025)])
+
+
+def test_the_text_format_has_files_with_and_without_partition_columns_in_one_batch(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a", ["one"])
+    (folders.landing / "year=2025").mkdir()
+    (folders.landing / "year=2025" / "b").write_text("two")
+    (batch,) = delivered_by(spark, folders, {"format": "text"})
+    assert batch[1] == [("one", None), ("two", 2025)]
+
+
+@pytest.mark.parametrize("files", [1, 10])
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_files_of_int_and_of_long_are_read_with_the_recorded_type(
+    spark: SparkSession, folders: Folders, kind: str, files: int
+) -> None:
+    folders.landing.mkdir()
+    write = pq.write_table if kind == "parquet" else orc.write_table
+    for number, width in enumerate((pa.int64(), pa.int32(), pa.int64(), pa.int32())):
+        write(pa.table({"id": pa.array([number], width)}), folders.root / "w")
+        (folders.root / "w").rename(folders.landing / f"{number}")
+    batches = delivered_by(spark, folders, {"format": kind}, maxFilesPerTrigger=files)
+    assert [row for _, rows in batches for row in rows] == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_file_whose_columns_spark_refuses_is_quarantined(spark: SparkSession, folders: Folders) -> None:
+    land(folders, "0", id=[1])
+    land(folders, "1", a=[1], A=[2])
+    land(folders, "2", id=[3])
+    batches = delivered_by(spark, folders, {"format": "parquet"}, onSplitError="quarantine")
+    assert batches == [(["id"], [(1,), (3,)])]
+    assert quarantined(spark, folders) == ["1"]
+
+
+@pytest.mark.parametrize("mode", ["none", "failOnNewColumns"])
+def test_files_without_content_have_no_rows_and_determine_no_columns(
+    spark: SparkSession, folders: Folders, mode: str
+) -> None:
+    for kind in ("json", "csv", "parquet"):
+        own = Folders(folders.root / kind)
+        (own.landing / "day=1").mkdir(parents=True)
+        (own.landing / "0").touch()
+        (own.landing / "1").write_text("" if kind == "parquet" else "\n")
+        (own.landing / "day=1" / "2").touch()
+        if kind == "parquet":
+            land(own, "day=2/3", id=["7"])
+        else:
+            (own.landing / "day=2").mkdir()
+            (own.landing / "day=2" / "3").write_text("id\n7\n" if kind == "csv" else '{"id": "7"}\n')
+        (own.landing / "day=3").mkdir()
+        (own.landing / "day=3" / "4").touch()
+        native = {"format": kind, "header": "true", "schemaEvolutionMode": mode}
+        batches = delivered_by(spark, own, native, maxFilesPerTrigger=1)
+        assert batches == [(["id", "day"], [("7", 2)]), (["id", "day"], [])], kind
+
+
+def test_columns_that_have_only_nulls_get_values_later(spark: SparkSession, folders: Folders) -> None:
+    folders.landing.mkdir()
+    for folder, identity in (("store=__HIVE_DEFAULT_PARTITION__", 1), ("store=5", 2), ("Store=x", 3)):
+        land(folders, f"{folder}/a", id=[identity])
+    one_by_one = delivered_by(spark, folders, {"format": "parquet"}, maxFilesPerTrigger=1)
+    assert sorted(row for _, rows in one_by_one for row in rows) == [(1, None), (2, "5"), (3, "x")]
+    again = Folders(folders.root / "again")
+    shutil.copytree(folders.landing, again.landing)
+    (together,) = delivered_by(spark, again, {"format": "parquet"})
+    assert together[1] == [(1, None), (2, "5"), (3, "x")]
+
+
+@pytest.mark.parametrize("files", [1, 10])
+def test_csv_files_without_headers_have_all_their_columns_whatever_the_batch(
+    spark: SparkSession, folders: Folders, files: int
+) -> None:
+    folders.land("a.csv", ["1,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"] * 3)
+    folders.land("b.csv", ['2,"y,y",z'])
+    native = {"format": "org.apache.spark.sql.execution.datasources.csv.CSVFileFormat"}
+    batches = delivered_by(spark, folders, native, maxFilesPerTrigger=files)
+    assert batches[-1][0] == ["_c0", "_c1", "_c2"]
+    assert ("2", "y,y", "z") in batches[-1][1]
+    folders.land("c.csv", ["4,a,b,c"])
+    with pytest.raises(StreamingQueryException, match="_c3"):
+        delivered_by(spark, folders, native | {"format": "CSV", "schemaEvolutionMode": "failOnNewColumns"})
+
+
+def test_columns_that_differ_only_in_case_are_errors_of_their_files_if_the_session_tells_them_apart(
+    spark: SparkSession, folders: Folders
+) -> None:
+    exact = spark.newSession()
+    exact.conf.set("spark.sql.caseSensitive", "true")
+    for number, name in enumerate(("id", "ID", "id")):
+        land(folders, f"{number}", **{name: [number], "v": ["x"]})
+    for files in (10, 1):
+        own = Folders(folders.root / f"{files}")
+        shutil.copytree(folders.landing, own.landing)
+        batches = delivered_by(
+            exact, own, {"format": "parquet"}, maxFilesPerTrigger=files, onSplitError="quarantine"
+        )
+        assert [row for _, rows in batches for row in rows] == [(0, "x"), (2, "x")]
+        assert quarantined(spark, own) == ["1"]
+
+
+def test_what_is_recorded_does_not_depend_on_files_that_are_quarantined(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a", ['{"x": 1}'])
+    folders.land("b", ['{"x": 2.5}'])
+    folders.land("c", ['{"X": 3}'])
+    batches = delivered_by(spark, folders, {"format": "json"}, onSplitError="quarantine")
+    assert batches == [(["x"], [(1.0,), (2.5,)])]
+    assert quarantined(spark, folders) == ["c"]
+
+
+def test_a_field_may_differ_from_its_partition_column_in_case(spark: SparkSession, folders: Folders) -> None:
+    (folders.landing / "Year=1").mkdir(parents=True)
+    (folders.landing / "Year=1" / "a").write_text('{"id": 1, "year": 7}')
+    (batch,) = delivered_by(spark, folders, {"format": "json"})
+    assert sorted(zip(batch[0], batch[1][0], strict=True)) == [("Year", 1), ("id", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "value"),
+    [("csv", "sep", ""), ("csv", "header", "yes"), ("csv", "encoding", "UTF-99"), ("json", "multiLine", "yes"),
+     ("json", "encoding", "UTF-99"), ("json", "timeZone", "Mars/X")],
+)  # fmt: skip
+def test_a_wrong_option_of_sparks_reader_is_not_an_error_of_the_files(
+    spark: SparkSession, folders: Folders, kind: str, option: str, value: str
+) -> None:
+    folders.land("a", ['{"id": 1, "t": "2026-01-01"}' if kind == "json" else "1,2026-01-01"])
+    native = {"format": kind, "schema": "id long, t timestamp"}
+    with pytest.raises(StreamingQueryException):
+        delivered_by(spark, folders, native | {option: value}, ignoreCorruptFiles="true")
+    (batch,) = delivered_by(spark, folders, native, ignoreCorruptFiles="true")
+    assert [row[0] for row in batch[1]] == [1]
