@@ -137,8 +137,12 @@ _STOPS = (
     r"|stopped SparkContext|OPERATION_CANCELED|INVALID_HANDLE|StatusCode\.UNAVAILABLE"
 )
 _OF_SPARK = {"CapturedException", "SparkConnectException", "Py4JJavaError"}
+_READING = (
+    r"FAILED_READ_FILE|stage failure|scheduler\.Task\.run|INVALID_PARTITION_VALUE|java\.io\.\w+Exception"
+)
+_OF_OPTIONS = r"\bat org\.apache\.spark\.sql\.catalyst\.\w+\.(?:CSV|JSON|Xml)Options\.|CharsetException"
 _DATA = re.compile(
-    r"(?:\[MALFORMED_|(?:Pars(?:e|ing)|BadRecord)Exception:).*?(?=\n\s+at |\nCaused by: |\Z)", re.DOTALL
+    r"(?:\[MALFORMED_|(?:Pars(?:e|ing)|BadRecord)Exception:).*?(?=\n\s+at \w|\nCaused by: |\Z)", re.DOTALL
 )
 """Messages of Spark and its parsers that quote what a file contains."""
 _DUCKDB = {  # its errors have one type and one code by ADBC
@@ -199,9 +203,12 @@ def access_error_of_spark(error: Exception, what: str, *, name: str) -> AccessEr
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
-def is_of_spark(error: Exception) -> bool:
-    """Whether the error was raised in Spark's JVM, and not by Python code."""
-    return not _OF_SPARK.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+def is_of_reading(error: Exception) -> bool:
+    """Whether the error was raised in Spark's JVM while data was read, and not for an option of a reader."""
+    if _OF_SPARK.isdisjoint(kind.__name__ for kind in type(error).__mro__):
+        return False
+    text = _text_of_spark(error)
+    return re.search(_READING, text) is not None and re.search(_OF_OPTIONS, text) is None
 
 
 def is_of_a_stop(error: Exception) -> bool:

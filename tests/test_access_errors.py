@@ -31,7 +31,7 @@ from flip27_source.access_errors import (
     access_error_of_spark,
     cause_of_failed_access,
     is_of_a_stop,
-    is_of_spark,
+    is_of_reading,
 )
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.reader import SplitReader
@@ -357,14 +357,14 @@ def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str
 
 
 def test_an_error_of_python_code_is_told_from_those_of_spark() -> None:
-    assert is_of_spark(SparkConnectException("[FAILED_READ_FILE.NO_HINT] Encountered error"))
+    assert is_of_reading(SparkConnectException("[FAILED_READ_FILE.NO_HINT] Encountered error"))
     of_python = (
         ConnectionRefusedError(),
         TypeError("x"),
         PySparkAttributeError("JVM_ATTRIBUTE_NOT_SUPPORTED"),
     )
     for error in (*of_python, Py4JNetworkError("Answer from Java side is empty")):
-        assert not is_of_spark(error)
+        assert not is_of_reading(error)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException, DateTimeException, IllegalArgumentException, ParseException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_spark
+from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_reading
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
@@ -222,10 +222,7 @@ class _Batch:
         """Whether an error of flip27 or of Spark's readers may be caused by the content of a file."""
         if isinstance(error, AnalysisException):
             return self._columns is not None and error.getCondition() in _OF_INFERRED_COLUMNS
-        if isinstance(error, SplitReadError):
-            return True
-        is_of_options = isinstance(error, _OF_OPTIONS) or "CharsetException" in str(error)
-        return is_of_spark(error) and not is_of_options and not is_of_a_stop(error)
+        return isinstance(error, SplitReadError) or (is_of_reading(error) and not is_of_a_stop(error))
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -241,8 +238,6 @@ class _Batch:
         )
 
 
-_OF_OPTIONS = (ParseException, IllegalArgumentException, DateTimeException)
-"""What Spark raises for options of its readers, and not for the content of files."""
 _NOT_OF_A_FILE = (ParseException, SchemaError, OptionError, MemoryError)
 """Errors that are not caused by a file."""
 _OF_INFERRED_COLUMNS = {

@@ -525,8 +525,10 @@ def test_a_field_may_differ_from_its_partition_column_in_case(spark: SparkSessio
 
 @pytest.mark.parametrize(
     ("kind", "option", "value"),
-    [("csv", "sep", ""), ("csv", "header", "yes"), ("csv", "encoding", "UTF-99"), ("json", "multiLine", "yes"),
-     ("json", "encoding", "UTF-99"), ("json", "timeZone", "Mars/X")],
+    [
+        ("csv", "sep", ""), ("csv", "header", "yes"), ("csv", "encoding", "UTF-99"), ("csv", "quote", "ab"),
+        ("json", "encoding", "UTF-99"), ("json", "timeZone", "Mars/X"), ("json", "multiLine", "yes"),
+    ],
 )  # fmt: skip
 def test_a_wrong_option_of_sparks_reader_is_not_an_error_of_the_files(
     spark: SparkSession, folders: Folders, kind: str, option: str, value: str
