@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -20,7 +21,8 @@ from pyspark.sql.streaming.listener import (
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 from flip27_source.metrics import QueryMetrics, listener_for
-from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from flip27_source.native import native_batches
+from tests.spark.streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 DEADLINE_SECONDS = 220
 """Shorter than the test's deadline, so that the test shows what each thread of this program waits for."""
@@ -71,6 +73,17 @@ def rows_told(metrics: QueryMetrics) -> list[float]:
     return [sample.value for sample in metrics.samples() if sample.metric.name == "flip27_rows"]
 
 
+def native_query(spark: SparkSession, landed: Folders, folders: Folders) -> StreamingQuery:
+    """Copy the landed files as Spark's own reader reads them."""
+    lake = str(folders.lake)
+
+    def write(frame: DataFrame, _batch_id: int) -> None:
+        frame.write.mode("append").parquet(lake)
+
+    files = file_stream(spark, landed, reader="splits", ignoreCorruptFiles="true", uid="native")
+    return each_batch(files, folders, native_batches(write, format="csv", header=True))
+
+
 def main(root: str) -> None:
     """Print the rows of several streams and batches, one of them before and after a restart."""
     faulthandler.dump_traceback_later(DEADLINE_SECONDS, exit=True)
@@ -105,6 +118,9 @@ def main(root: str) -> None:
     run_to_end(to_lake(flip27_source.parsed(lines, "csv", schema, header=True), orders))
     rows = spark.read.schema(schema).parquet(str(orders.lake)).collect()
     print("parsed", sorted((row.id or 0, row.name, row["_corrupt_record"]) for row in rows))
+    run_to_end(native_query(spark, orders, Folders(Path(root) / "native")))
+    native = spark.read.parquet(str(Path(root) / "native" / "lake")).collect()
+    print("native", sorted((row.id, row.name) for row in native))
     arrays = spark.sql("""select '[{"id": 1}, {"id": 2}]' as value""")
     print("arrays", [row.id for row in flip27_source.parsed(arrays, "json", "id int").collect()])
     spark.stop()

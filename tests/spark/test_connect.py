@@ -31,5 +31,6 @@ def test_streams_and_registered_sources_run_on_spark_connect(tmp_path: Path) -> 
         "registered ['a', 'b', 'c']",
         "batch [0, 1, 2, 3, 4]",
         "parsed [(0, 'b', 'x,b'), (1, 'a', None), (2, None, '2')]",
+        "native [('1', 'a'), ('2', None), ('x', 'b')]",
         "arrays [1, 2]",
     ]
