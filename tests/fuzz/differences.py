@@ -489,7 +489,15 @@ DIFFERENCES: Sequence[Difference] = (
         spark="decompresses `.deflate`, `.snappy` and `.lz4` as Hadoop writes them",
         here="an error; no reader takes the compressed bytes for text",
         why="files that are landed have other compressions",
-        shows=_is_error_here("has a compression that flip27 does not support"),
+        shows=lambda _, mismatch: "has a compression that flip27 does not support" in str(mismatch.ours),
+    ),
+    Difference(
+        name="no column to read",
+        readers=("csv",),
+        spark="has a row for each line if all columns of the schema are partition columns",
+        here="an error that asks for the columns of the files",
+        why="a schema without the columns of the files is a mistake",
+        shows=_is_error_here("the schema has no column that a CSV file could fill"),
     ),
     Difference(
         name="shredded variants",
