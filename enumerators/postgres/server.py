@@ -7,12 +7,16 @@ import datetime as dt
 import time
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
-from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.errors import AccessError, DataLossError, DiscoveryError
 
 OLDEST_VERSION = 14
 FAILOVER_VERSION = 17
@@ -292,6 +296,28 @@ def await_durable(connection: Connection, lsn: int) -> None:
         if time.monotonic() > deadline:
             _write_id(connection)
             return
+        time.sleep(_POLL_S)
+
+
+def await_visible(connection: Connection, xids: npt.NDArray[np.int64], *, timeout_s: float) -> None:
+    """Wait until the session sees these transactions, which are in the log: a commit is there earlier.
+
+    Raises:
+        AccessError: one of them is still not visible after ``timeout_s``.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        snapshot = TransactionSnapshot.parse(row_of(connection, "SELECT pg_current_snapshot()::text")[0])
+        hidden = xids[~snapshot.sees(xids)]
+        if not len(hidden):
+            return
+        if time.monotonic() > deadline:
+            raise AccessError(
+                f"transaction {hidden[0]} is in the log, and after {timeout_s:.0f} s what it wrote is still "
+                "not visible: its commit waits for a synchronous standby",
+                remedy="start the standby, or remove it from synchronous_standby_names; nothing is lost, and "
+                "the query continues at its next start",
+            )
         time.sleep(_POLL_S)
 
 

@@ -25,6 +25,7 @@ from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.server import (
     advance_if_unused,
     await_durable,
+    await_visible,
     check_slot,
     existing_slot,
     log_end,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
     from flip27_source.readers.postgres.relations import Relation, RelationColumn
     from flip27_source.readers.postgres.window_delivery import WindowDelivery
+    from flip27_source.readers.scalars.text_bytes import Int64s
 
 _TEXT = PgType(name="text")
 _log = logging.getLogger(__name__)
@@ -216,7 +218,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 if delivered is not None and len(delivered):
                     totals.rows += len(delivered)
                     relation = delivered.relation
-                    types = self.types(relation)
+                    types = self.types(relation, delivered.xid)
                     if relation not in self._compared:
                         # The first changes: compare the columns with the DataFrame's.
                         old = [column.name for column in relation.columns if column.is_key]
@@ -247,12 +249,19 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
         return True
 
-    def types(self, relation: Relation) -> dict[str, PgType]:
-        """The types of a relation's columns; each type is looked up only once."""
+    def types(self, relation: Relation, xids: Int64s) -> dict[str, PgType]:
+        """The types of a relation's columns; each type is looked up only once.
+
+        Args:
+            xids: the transactions that have changed rows of the relation, and may have created the types.
+        """
         pairs = [(column.type_oid, column.type_modifier) for column in relation.columns]
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._types]
         if missing:
             self._types |= types_of(self.side(), missing)
+            if not self._types.keys() >= set(missing):
+                await_visible(self.side(), xids, timeout_s=self.context.options[opts.SLOT_TIMEOUT])
+                self._types |= types_of(self.side(), missing)
         types = {}
         for column, pair in zip(relation.columns, pairs, strict=True):
             if pair not in self._types:

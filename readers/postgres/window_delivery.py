@@ -32,6 +32,7 @@ from flip27_source.enumerators.postgres.catalog import (
     table_of,
 )
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection
+from flip27_source.enumerators.postgres.server import await_visible
 from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, TableRules
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted_with_parameters, with_parameters
 from flip27_source.errors import SplitReadError
@@ -68,6 +69,7 @@ class WindowDelivery:
         self._also_by_name = bool(window.also_by_name) or window.known is None
         self._near = near
         self._side = side
+        self._timeout_s = options[opts.SLOT_TIMEOUT]
         self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
         self._keys = {table.oid: table.keys for table in window.keys or ()}
         patterns = options[opts.TABLES]
@@ -99,7 +101,9 @@ class WindowDelivery:
         if not key or not rows.any():
             yield changes
         else:
-            yield from with_values_read(self._side(), changes, key=key, rows=rows)
+            connection = self._side()
+            await_visible(connection, changes.xid[rows], timeout_s=self._timeout_s)
+            yield from with_values_read(connection, changes, key=key, rows=rows)
 
     def _is_known(self, relation: Relation) -> bool:
         # Tables are known by their oids, so a renamed table is still read.

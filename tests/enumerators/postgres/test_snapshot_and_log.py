@@ -9,10 +9,12 @@ import pytest
 
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, TableChunk, TableName
+from flip27_source.errors import AccessError
 from flip27_source.readers.postgres.chunk_rows import open_chunk
 from flip27_source.testing.enumerator_run import EnumeratorRun
 from tests.deadline import until
 from tests.enumerators.postgres.database import WaitingCommit, new_database
+from tests.enumerators.postgres.faults import caught_up, faulty_shop, running
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -65,6 +67,53 @@ def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
         orders.catch_up()
         orders.check_copy()
         assert len(orders.ops()) == 3
+
+
+@pytest.mark.parametrize(
+    ("unchanged_values", "statement"),
+    [
+        ("mark", "UPDATE orders SET id = 5 WHERE id = 1"),
+        ("read", "UPDATE orders SET id = 5 WHERE id = 1"),
+        ("read", "INSERT INTO orders VALUES (5, 'c', repeat('y', 5000)); UPDATE orders SET v = 'd'"),
+    ],
+)
+def test_large_values_are_read_once_the_transaction_that_left_them_unchanged_is_visible(
+    waiting_server: PostgresServer, unchanged_values: str, statement: str
+) -> None:
+    with query(
+        waiting_server,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text, note text STORAGE EXTERNAL)",
+        "INSERT INTO orders VALUES (1, 'a', repeat('x', 5000)), (3, 'c', 'x')",
+        columns=("id", "v", "note"),
+        unchangedValues=unchanged_values,
+        slotTimeout="100ms",
+    ) as orders:
+        orders.read_all()
+        waiting = WaitingCommit(orders, statement)
+        with pytest.raises(
+            AccessError, match="is in the log, and after 0 s what it wrote is still not visible"
+        ):
+            orders.catch_up()
+        waiting.end()
+        orders.catch_up()
+        orders.check_copy()
+
+
+def test_a_type_that_a_transaction_has_created_which_is_not_visible_yet_does_not_count_as_dropped(
+    waiting_server: PostgresServer,
+) -> None:
+    with faulty_shop(waiting_server, rows=0, changeFormat="envelope", slotTimeout="100ms") as shop:
+        engine = running(caught_up(shop.engine()))
+        created = "CREATE DOMAIN positive AS int; ALTER TABLE orders ADD n positive;"
+        waiting = WaitingCommit(shop, f"{created} INSERT INTO orders VALUES (1, 'a', 5)")
+        until(lambda: bool(engine.trigger()), lambda: "no batch was planned")
+        with pytest.raises(AccessError, match="what it wrote is still not visible"):
+            engine.run_batch()
+        waiting.end()
+        caught_up(engine)
+        assert [row[engine.schema.names.index("after")] for row in engine.rows] == [
+            '{"id":1,"name":"a","n":5}'
+        ]
 
 
 def test_a_row_that_changes_again_before_an_earlier_change_is_delivered_ends_with_its_last_value(
