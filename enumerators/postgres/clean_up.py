@@ -9,6 +9,7 @@ from flip27_source.enumerators.postgres.connection import Connection, ServerErro
 from flip27_source.enumerators.postgres.own_slot import reading_purpose
 from flip27_source.enumerators.postgres.publication import find_publication
 from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
+from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
 
@@ -54,13 +55,19 @@ class Leftovers:
 
 
 def leftovers(
-    connection: Connection, slot: str, publication: str | None, *, system: str | None = None
+    connection: Connection,
+    slot: str,
+    publication: str | None,
+    *,
+    system: str | None = None,
+    read_to: int | None = None,
 ) -> Leftovers:
     """What exists of a slot and a publication; nothing is changed.
 
     Args:
         publication: None to leave every publication as it is.
         system: the identifier of the server on which they were created; None if it is not known.
+        read_to: the position up to which the query has read the log; None if it is not known.
     """
     here = str(row_of(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
     if system not in (None, here):
@@ -85,6 +92,12 @@ def leftovers(
     with contextlib.suppress(DataLossError):  # a lost slot is dropped like any other
         check_slot(present, database=connection.info.dbname, position=None)
     _check_unread(connection, slot, present.active_pid)
+    if read_to is not None and present.confirmed > read_to:
+        raise ServerError(
+            f"slot {slot} begins at {lsn_text(present.confirmed)}, and this query has read up to "
+            f"{lsn_text(read_to)}: another query has taken it over, such as one from a savepoint",
+            remedy="give the state of that query if it will not run again, or give --slot instead of the state",
+        )
     other = connection.execute(_OTHER_SLOT, [slot]).fetchone()
     released = present.kept_bytes if other is None else min(present.kept_bytes, max(0, other[1]))
     return replace(

@@ -13,7 +13,9 @@ import pytest
 from flip27_source.testing import MicroBatchEngine
 from scripts.cli_page import commands
 from tests.cli.command_line import Said, flip27, three_batches
+from tests.enumerators.postgres.faults import caught_up
 from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
+from tests.snapshots.spark_logs import savepoint_of
 
 PASSWORD_ENV = "SHOP_PASSWORD"
 
@@ -150,6 +152,24 @@ def test_the_slot_of_a_running_query_is_not_dropped(shop: Shop) -> None:
     assert "is in use: a query reads it" in said.err
     assert "stop the query first" in said.err
     query.stop()
+    assert shop.drop().code == 0
+    assert shop.slots() == []
+
+
+def test_a_slot_that_another_query_has_taken_over_is_not_dropped_with_the_place_of_the_first_one(
+    shop: Shop, tmp_path: Path
+) -> None:
+    first = shop.query()
+    savepoint = savepoint_of(first, tmp_path / "saved")
+    first.stop()
+    second = shop.query(savepoint=savepoint, stateLocation=str(tmp_path / "second"))
+    shop.owner.execute("INSERT INTO orders VALUES (3)")
+    caught_up(caught_up(second)).stop()
+    said = shop.drop()
+    assert said.code == 1
+    assert "another query has taken it over, such as one from a savepoint" in said.err
+    assert len(shop.slots()) == len(shop.publications()) == 1
+    shop.state = tmp_path / "second"
     assert shop.drop().code == 0
     assert shop.slots() == []
 

@@ -29,6 +29,8 @@ class _State(msgspec.Struct, frozen=True):
     system: str
     slot: str | None
     publication: str | None
+    start: int = 0
+    planned_to: int = 0
 
 
 @command(
@@ -87,9 +89,12 @@ def drop_leftovers(
     if publication is None and (state is None or state.publication == slot):
         publication = slot
     system = None if state is None else state.system
+    read_to = None if state is None else max(state.start, state.planned_to)
     with connect(options, purpose="drop") as connection:
         left: Leftovers = checked(
-            options, "querying the slot", lambda: leftovers(connection, slot, publication, system=system)
+            options,
+            "querying the slot",
+            lambda: leftovers(connection, slot, publication, system=system, read_to=read_to),
         )
         if not execute or not left.statements:
             return _answer(left, options, is_dropped=False)
