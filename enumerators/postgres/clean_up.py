@@ -91,13 +91,13 @@ def leftovers(
         return left
     with contextlib.suppress(DataLossError):  # a lost slot is dropped like any other
         check_slot(present, database=connection.info.dbname, position=None)
-    _check_unread(connection, slot, present.active_pid)
     if read_to is not None and present.confirmed > read_to:
         raise ServerError(
             f"slot {slot} begins at {lsn_text(present.confirmed)}, and this query has read up to "
             f"{lsn_text(read_to)}: another query has taken it over, such as one from a savepoint",
-            remedy="give the state of that query if it will not run again, or give --slot instead of the state",
+            remedy="give the state of that query if it will not run again, or --slot instead of a state",
         )
+    _check_unread(connection, slot, present.active_pid)
     other = connection.execute(_OTHER_SLOT, [slot]).fetchone()
     released = present.kept_bytes if other is None else min(present.kept_bytes, max(0, other[1]))
     return replace(
