@@ -35,6 +35,7 @@ from flip27_source.enumerators.postgres.publication import (
     publication_marks,
     recreated,
 )
+from flip27_source.enumerators.postgres.slot_keeper import SlotKeeper
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
@@ -146,8 +147,10 @@ class ServerPoller:
         self._upgraded_to: int | None = None
         self._in_history: set[tuple[int, int, int]] = set()
         self._listed: tuple[TableName, ...] = ()
+        self._keeper = SlotKeeper(options)
 
     def close(self) -> None:
+        self._keeper.close()
         if self._connection is not None:
             self._connection.close()
 
@@ -170,6 +173,7 @@ class ServerPoller:
         slot = own_slot_name(self._options, state)
         if slot is not None and self._run.reads_log:
             claim_slot(connection, slot, query_of(self._options, made=self._query))
+            self._keeper.keep(connection, slot)
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         known_state, setup = request.state, None

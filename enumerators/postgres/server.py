@@ -255,6 +255,18 @@ def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: floa
             time.sleep(_POLL_S)
 
 
+def touch_slot(connection: Connection, name: str) -> None:
+    """Use a slot without moving it, unless another connection uses it."""
+    import psycopg
+
+    slot = slot_of(connection, name)
+    if slot is not None and slot.confirmed:
+        with contextlib.suppress(psycopg.errors.ObjectInUse):
+            connection.execute(
+                "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [name, lsn_text(slot.confirmed)]
+            )
+
+
 def advance_if_unused(connection: Connection, name: str, lsn: int) -> None:
     """Release the log before ``lsn``, unless another connection reads the slot."""
     import psycopg

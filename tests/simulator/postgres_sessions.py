@@ -408,9 +408,9 @@ class Session:
         return [tuple(sorted(keys, key=lambda texts: self._ordered(table, key, texts))[offset])]
 
     def ranges(self, _: str, parameters: Sequence[Any]) -> Rows:
-        columns = len(parameters) // 2
-        bounds = list(zip(*parameters[:columns], strict=True))
-        return [(sum(bound <= key for bound in bounds),) for key in zip(*parameters[columns:], strict=True)]
+        count, *columns, _ = parameters
+        keys = list(zip(*columns, strict=True))
+        return [(sum(bound <= key for bound in keys[:count]),) for key in keys[count:]]
 
 
 def _numbers_of(columns: list[str], listed: str) -> list[int]:
@@ -463,7 +463,8 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("SELECT pg_snapshot_xmax", lambda _, server, *__: [(str(server.snapshot().xmax),)]),
     ("pg_logical_emit_message", _reach_id),
     ("SET LOCAL", lambda *_: []),
-    ("SET transaction_timeout", lambda *_: []),
+    ("SELECT set_config('", lambda *_: []),
+    ("idle_replication_slot_timeout", lambda *_: [(0,)]),
     ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
     ("TIMELINE_HISTORY", _of(Session.history)),
     ("locktype = 'transactionid'", _oldest),
@@ -486,6 +487,7 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("COMMIT", _of(Session.end)),
     ("LOCK TABLE", _of(Session.lock)),
     ("to_regclass(%s)", _of(Session.take_snapshot)),
+    ("SELECT pg_current_snapshot()", lambda _, server, *__: [(str(server.snapshot()),)]),
     ("unnest(%s::text[])", _of(Session.ranges)),
 ]
 """A part of each statement, and what answers it; the first that fits counts."""

@@ -26,7 +26,7 @@ from tests.enumerators.postgres.faults import (
     planned,
     running,
 )
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, postgres_server
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
 
@@ -45,6 +45,21 @@ def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reporte
         engine.process_all_available()
     with pytest.raises(DataLossError, match=lost):
         caught_up(engine)
+
+
+def test_a_run_whose_chunks_take_longer_than_slots_may_be_idle_keeps_its_slot() -> None:
+    with (
+        postgres_server(idle_replication_slot_timeout="2s") as server,
+        faulty_shop(server, maxRowsPerTrigger="4", parallelism="1") as shop,
+    ):
+        engine = shop.engine()
+        engine.restart(available_now=True)
+        has_read(engine)
+        shop.execute("SELECT pg_sleep(3)", "CHECKPOINT")  # which invalidates idle slots
+        engine.process_all_available()
+        shop.execute(ROW_11)
+        assert shop.changes(caught_up(engine)) == [("c", 11, "x")]
+        engine.stop()
 
 
 def test_a_start_waits_for_a_slot_that_the_server_still_creates(
