@@ -6,10 +6,17 @@ snapshot: a row that is updated in the meantime stays where the snapshot sees it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flip27_source.enumerators.postgres.assigner import Cut, Key
-from flip27_source.enumerators.postgres.catalog import own_rows, present_key, renamed_label, table_of
+from flip27_source.enumerators.postgres.catalog import (
+    own_rows,
+    present_columns,
+    present_key,
+    renamed_label,
+    table_of,
+)
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters, with_parameters
@@ -21,6 +28,8 @@ CTID = KeyColumn(name="ctid", type="tid")
 Uncut = tuple[TableName, tuple[KeyColumn, ...], Key | None]
 """A table of which bounds are missing, its key, and its last bound."""
 
+_SAME_ORDER = {"smallint": "integer", "bigint": "integer", "character varying": "text"}
+_SAME_ORDER |= {"character": "bpchar", '"bit"': "bit"}
 _ROWS_PER_BLOCK = 80
 """Assumed for a table that was never analysed."""
 
@@ -52,6 +61,31 @@ def key_range(
             conditions.append(f"{names} {sign} {values}")
             parameters += bound
     return conditions, parameters
+
+
+def altered_key(connection: Connection, table: TableName, key: Sequence[KeyColumn]) -> str | None:
+    """Why values of the key may have another order than those by which the table was cut into chunks."""
+    if key == (CTID,):
+        return None
+    renamed = renamed_label(connection, key)
+    if renamed is not None:
+        return f"table {table}: {renamed}"
+    present = present_columns(connection, table.oid, [column.name for column in key])
+    for column in key:
+        now = present.get(column.name)
+        order, before = "missing" if now is None else _order(now), _order(column)
+        if order != before:
+            return (
+                f"the column {column.name} of table {table} was {before} when the table was cut into chunks, "
+                f"and is {order} now"
+            )
+    return None
+
+
+def _order(column: KeyColumn) -> str:
+    """What gives the values of a column their order; a state of an older release has lengths of types."""
+    kind = re.sub(r"\(.*?\)", "", column.type)
+    return _SAME_ORDER.get(kind, kind) + (f" COLLATE {column.collation}" if column.collation else "")
 
 
 def where(conditions: Sequence[str], filter_sql: str | None) -> str:
@@ -109,13 +143,10 @@ def cuts(
     A table for which no time is left has no cut: whether bounds follow is not known.
 
     Raises:
-        DiscoveryError: the bounds of a table are values of an enum that was altered.
+        DiscoveryError: the key of a table was altered since the first bounds were found.
     """
     for table, stored, lower in tables:
         key = present_key(connection, stored)
-        renamed = renamed_label(connection, key)
-        if renamed is not None:
-            raise DiscoveryError(f"table {table}: {renamed}", remedy=START_AGAIN)
         if key == (CTID,):
             places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
             yield Cut(oid=table.oid, lower=lower, bounds=places, is_end=True)
@@ -124,6 +155,9 @@ def cuts(
         bound = lower
         present = table_of(connection, table.oid)
         is_end = present is None
+        altered = None if present is None else altered_key(connection, present, key)
+        if altered is not None:
+            raise DiscoveryError(altered, remedy=START_AGAIN)
         while present is not None and not is_end and has_time():
             bound = next_bound(connection, present, key, bound, rows=rows, filter_sql=filter_sql)
             if bound is None:

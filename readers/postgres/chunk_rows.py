@@ -6,7 +6,6 @@ PostgreSQL's CSV becomes Arrow columns of texts. NULL is an unquoted empty field
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +17,14 @@ from flip27_source.enumerators.postgres.catalog import (
     CatalogColumn,
     columns_of,
     own_rows,
-    present_columns,
     present_key,
-    renamed_label,
     table_of,
 )
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
-from flip27_source.enumerators.postgres.chunks import CTID, key_range, where
+from flip27_source.enumerators.postgres.chunks import altered_key, key_range, where
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.server import reach_id
-from flip27_source.enumerators.postgres.split import KeyColumn, TableChunk, TableName
+from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.readers.postgres.copied_rows import copied_rows
@@ -35,8 +32,6 @@ from flip27_source.readers.postgres.copied_rows import copied_rows
 MOST_ROWS = 1 << 17
 """The maximum number of rows in a block: a row with one digit can become five hundred bytes of JSON."""
 
-_SAME_ORDER = {"smallint": "integer", "bigint": "integer", "character varying": "text"}
-_SAME_ORDER |= {"character": "bpchar", '"bit"': "bit"}
 _POLL_S = 0.01
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -92,34 +87,11 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
                 )
             time.sleep(_POLL_S)
     key = present_key(connection, chunk.key)
-    _check_key(connection, table, key)
+    altered = altered_key(connection, table, key)
+    if altered is not None:
+        raise SplitReadError(altered, remedy=START_AGAIN)
     columns = tuple(columns_of(connection, table.oid))
     return OpenChunk(chunk=replace(chunk, key=key), snapshot=snapshot, table=table, columns=columns)
-
-
-def _check_key(connection: Connection, table: TableName, key: Sequence[KeyColumn]) -> None:
-    """Refuse a key whose values may have another order than those by which the table was cut into chunks."""
-    if key == (CTID,):
-        return
-    renamed = renamed_label(connection, key)
-    if renamed is not None:
-        raise SplitReadError(f"table {table}: {renamed}", remedy=START_AGAIN)
-    present = present_columns(connection, table.oid, [column.name for column in key])
-    for column in key:
-        now = present.get(column.name)
-        order, before = "missing" if now is None else _order(now), _order(column)
-        if order != before:
-            raise SplitReadError(
-                f"the column {column.name} of table {table} was {before} when the table was cut into chunks, "
-                f"and is {order} now",
-                remedy=START_AGAIN,
-            )
-
-
-def _order(column: KeyColumn) -> str:
-    """What gives the values of a column their order; a state of an older release has lengths of types."""
-    kind = re.sub(r"\(.*?\)", "", column.type)
-    return _SAME_ORDER.get(kind, kind) + (f" COLLATE {column.collation}" if column.collation else "")
 
 
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:

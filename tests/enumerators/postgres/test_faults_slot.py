@@ -186,6 +186,21 @@ def test_a_slot_that_sends_prepared_transactions_early_is_refused_at_a_restart_t
     assert shop.changes(caught_up(shop.engine(after=engine, slotName="three"))) == [("c", 11, "x")]
 
 
+@pytest.mark.parametrize("policy", ["quarantine", "ignore"])
+def test_a_slot_that_was_moved_stops_the_query_also_if_chunks_may_be_given_up(
+    shop: FaultyShop, policy: str
+) -> None:
+    given_up = {"onSplitError": policy, "maxSplitAttempts": "1"}
+    engine = shop.read(**given_up)
+    shop.execute(ROW_11)
+    shop.advance(shop.flushed())
+    shop.execute(ROW_12)
+    with pytest.raises(DataLossError, match="has moved the slot"):
+        caught_up(engine)
+    reporting = caught_up(shop.engine(after=engine, onDataLoss="report", **given_up))
+    assert shop.changes(reporting) == [("c", 12, "y")]
+
+
 # Two queries.
 
 

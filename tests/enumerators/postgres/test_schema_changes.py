@@ -11,7 +11,7 @@ from flip27_source.enumerators.postgres.catalog import find_tables
 from flip27_source.enumerators.postgres.chunks import cuts
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
-from flip27_source.errors import NewColumnsError, SchemaError, SplitReadError
+from flip27_source.errors import DiscoveryError, NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
@@ -262,6 +262,20 @@ def test_a_key_that_is_widened_while_bounds_are_searched_has_ascending_bounds(sh
         has_time=lambda: next(times, None) is not None,
     )  # fmt: skip
     assert [cut.bounds for cut in found] == [((("a11004",), 4), (("a11008",), 4))]
+
+
+@pytest.mark.parametrize(
+    ("change", "now"), [("RENAME id TO number", "missing"), ("ALTER id TYPE text", "text")]
+)
+def test_a_table_whose_key_is_altered_while_it_is_cut_is_refused(
+    shop: FaultyShop, change: str, now: str
+) -> None:
+    (table,) = find_tables(shop.control, table_patterns("orders"))
+    shop.execute(f"ALTER TABLE orders {change}")
+    uncut = [(table.table, table.key, ("3",))]
+    said = f"the column id of table public.orders was integer when .*, and is {now}.* now"
+    with pytest.raises(DiscoveryError, match=said):
+        list(cuts(shop.control, uncut, rows=4, filter_sql=None, has_time=lambda: True))
 
 
 @pytest.mark.parametrize("altered", ['text COLLATE "C"', "varchar"])
