@@ -41,6 +41,7 @@ NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MOD
 
 _REFUSED = {
     "ignorecorruptfiles": "set it on the stream, whose state lists quarantined and ignored files",
+    "ignoreextension": "leave it out: Spark would leave out Avro files with other names, without a record",
     "ignoremissingfiles": "set it on the stream, whose state lists quarantined and ignored files",
     "modifiedafter": "set it on the stream, which decides which files are read",
     "modifiedbefore": "set it on the stream, which decides which files are read",

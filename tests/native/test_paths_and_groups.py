@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,13 @@ import pytest
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, OptionError, SchemaError, SplitReadError
+from flip27_source.native.csv_headers import CsvHeaders
 from flip27_source.native.hadoop_paths import hadoop_path
-from flip27_source.native.options import HADOOP_PREFIXES, NativeOptions
+from flip27_source.native.options import HADOOP_PREFIXES, NativeOptions, kind_of
 from flip27_source.native.planned_files import PlannedFiles, by_partition_columns
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.schemas.column_comments import SourceOfSplits, source_in, splits_comment
+from tests.readers.spark_reading import split_of
 
 AZURE = "abfs://in@account.dfs.core.windows.net/"
 
@@ -142,10 +145,37 @@ def test_options_are_split_into_sparks_and_our_own() -> None:
     assert found.own.with_prefix("storage.") == {"key": "k"}
 
 
-@pytest.mark.parametrize("key", ["pathGlobFilter", "ignoreMissingFiles", "basePath", "modifiedAfter", "path"])
+@pytest.mark.parametrize(
+    "key", ["pathGlobFilter", "ignoreMissingFiles", "basePath", "modifiedAfter", "path", "ignoreExtension"]
+)
 def test_options_that_choose_files_belong_to_the_stream(key: str) -> None:
     with pytest.raises(OptionError, match=f"option {key} cannot be an option of native_batches"):
         NativeOptions.parse({key: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("JSON", "json"),
+        ("com.databricks.spark.csv", "csv"),
+        ("org.apache.spark.sql.parquet", "parquet"),
+        ("org.apache.spark.sql.execution.datasources.orc.OrcFileFormat", "orc"),
+        ("binaryFile", "binaryfile"),
+        ("com.acme.csv", "com.acme.csv"),
+    ],
+)
+def test_a_format_has_one_name_however_it_is_given(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+
+
+def test_csv_files_without_headers_are_grouped_by_the_number_of_their_fields(tmp_path: Path) -> None:
+    for name, text in {"a": "1;2\n", "b": "3;4", "c": "5;6;7\n", "d": '\n"8;9";1\n', "e": ""}.items():
+        (tmp_path / name).write_text(text)
+    files = [split_of(path) for path in sorted(tmp_path.iterdir())]
+    headers = CsvHeaders.of("CSV", NativeOptions.parse({"sep": ";"}))
+    assert headers is not None
+    groups = [[Path(file.path).name for file in group] for group in headers.groups(files)]
+    assert groups == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
 def test_an_option_that_was_renamed_is_refused_with_its_new_name() -> None:

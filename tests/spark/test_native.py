@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flip27_source.native import native_batches
 from flip27_source.native.planned_tasks import files_without_tasks
 from flip27_source.options import Options
-from tests.spark.jvm import query_execution
+from tests.spark.jvm import jvm_of, query_execution
 
 from .streams import Folders, each_batch, file_stream, forget_commit, run_to_end
 
@@ -311,13 +311,11 @@ def test_a_file_that_cannot_be_read_because_the_query_is_stopped_is_read_by_the_
 
     def stop(frame: DataFrame, _batch_id: int) -> None:
         # What stop() does to a query: its jobs are cancelled, and its thread is interrupted.
-        context = frame.sparkSession.sparkContext
+        jvm = jvm_of(frame.sparkSession)
         if is_cancelled:
-            group = context.getLocalProperty("spark.jobGroup.id")
-            assert group is not None
-            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            context = jvm.org.apache.spark.SparkContext.getOrCreate()
+            context.cancelJobGroupAndFutureJobs(context.getLocalProperty("spark.jobGroup.id"))
         else:
-            jvm: Any = frame.sparkSession._jvm
             jvm.java.lang.Thread.currentThread().interrupt()
         raise ValueError("the sink is closed")
 
