@@ -10,22 +10,25 @@ from pyspark.sql.types import StructType
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import NewColumnsError
+from flip27_source.options import Options
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.schemas.ddl import columns_text
 from flip27_source.schemas.new_columns import additions, evolved
 from flip27_source.schemas.recorded_schemas import SchemaStorage
 
+from .null_columns import without_null_columns
 from .spark_reads import SparkReads
 
 _NOTHING = pa.schema([])
 
 
 class BatchColumns:
-    def __init__(self, reads: SparkReads, storage: SchemaStorage, mode: str) -> None:
-        """``mode``: none, addNewColumns or failOnNewColumns."""
+    def __init__(self, reads: SparkReads, storage: SchemaStorage, mode: str, options: Options) -> None:
+        """``mode``: none, addNewColumns or failOnNewColumns; ``options``: with ``storage.*``."""
         self._reads = reads
         self._storage = storage
         self._mode = mode
+        self._options = options
         self._tried = self._readable = _NOTHING
 
     def recorded(self, files: Sequence[FileSplit]) -> StructType | None:
@@ -77,7 +80,10 @@ class BatchColumns:
                 "would find one of them, and the values of the other would be null",
                 remedy="write the names in one way; or give native_batches a schema, whose names are exact",
             )
-        return evolved(_NOTHING, found)
+        found = evolved(_NOTHING, found)
+        new = additions(known, found)
+        is_parquet = self._reads.kind == "parquet"
+        return without_null_columns(found, new, files, self._options) if is_parquet else found
 
 
 def _of_spark(schema: pa.Schema) -> StructType:

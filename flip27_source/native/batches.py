@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_reading
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
+from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
@@ -168,7 +168,7 @@ class _Batch:
         owner = SchemaOwner(enumerator="files", reader=kind_of(self._native.format), data=self._source.data)
         store = open_store(location, own.with_prefix("storage."))
         storage = SchemaStorage(store, f"{self._source.uid}-native", owner)
-        return BatchColumns(self._reads, storage, own[SCHEMA_EVOLUTION_MODE] or "addNewColumns")
+        return BatchColumns(self._reads, storage, own[SCHEMA_EVOLUTION_MODE] or "addNewColumns", own)
 
     def _bad_files(
         self, files: Sequence[FileSplit], error: Exception
@@ -207,7 +207,7 @@ class _Batch:
                 if frame is not None:
                     frame.write.format("noop").mode("overwrite").save()
         except Exception as error:
-            if not self._may_be_of_a_file(error):
+            if is_of_a_stop(error) or not (self._may_be_of_a_file(error) or self._no_access(files[0], error)):
                 raise
             return error
         if self._columns:
@@ -222,12 +222,15 @@ class _Batch:
         """Whether an error of flip27 or of Spark's readers may be caused by the content of a file."""
         if isinstance(error, AnalysisException):
             return self._columns is not None and error.getCondition() in _OF_INFERRED_COLUMNS
-        return isinstance(error, SplitReadError) or (is_of_reading(error) and not is_of_a_stop(error))
+        return isinstance(error, SplitReadError) or is_of_reading(error)
+
+    def _no_access(self, file: FileSplit, error: Exception) -> AccessError | None:
+        return access_error_of_spark(error, f"Spark cannot read {file.path}", name=_name_of(file))
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
             return error
-        no_access = access_error_of_spark(error, f"Spark cannot read {file.path}", name=_name_of(file))
+        no_access = self._no_access(file, error)
         if no_access is not None:
             return no_access
         said = kept_text(error)[:_SHOWN_CHARACTERS]

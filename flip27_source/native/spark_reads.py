@@ -27,6 +27,7 @@ from flip27_source.schemas.new_columns import NoCommonTypeError, wider
 
 from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path
+from .null_columns import without_void
 from .options import kind_of
 from .planned_files import by_partition_columns
 
@@ -64,7 +65,7 @@ class SparkReads:
         """``headers``: they name the columns of CSV files; otherwise the schema does, by position."""
         self._spark = spark
         self._format = format_name
-        self._kind = kind_of(format_name)
+        self.kind = kind_of(format_name)
         self._options = {**options, **_ALL_FILES}
         self._prefixes = prefixes
         self._bases = bases
@@ -101,7 +102,7 @@ class SparkReads:
 
         Files of other formats may have a column of this name, and otherwise Spark returns null.
         """
-        if schema is None or not absent or self._kind not in _FIXED_COLUMNS:
+        if schema is None or not absent or self.kind not in _FIXED_COLUMNS:
             return schema
         columns: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
         return StructType([field for field in columns if field.name.lower() not in absent])
@@ -116,7 +117,7 @@ class SparkReads:
         Files without content say nothing. Names may differ only in case.
         """
         is_exact = self._has_exact_names
-        told = [file for file in files if file.length or self._kind in _FIXED_COLUMNS]
+        told = [file for file in files if file.length or self.kind in _FIXED_COLUMNS]
         # Spark refuses names that differ only in case, but without the name of a file.
         with self._listing(told), _settings(self._spark, {_CASE: "true"} if is_exact else {}):
             schemas = [
@@ -142,8 +143,8 @@ class SparkReads:
     @property
     def _has_exact_names(self) -> bool:
         """Whether the format's reader finds fields by their exact names."""
-        return self._kind in _EXACT_NAMES or (
-            self._kind != "csv" and self._spark.conf.get(_CASE, "false") == "true"
+        return self.kind in _EXACT_NAMES or (
+            self.kind != "csv" and self._spark.conf.get(_CASE, "false") == "true"
         )
 
     def differing_case(
@@ -177,7 +178,7 @@ class SparkReads:
         merges: bool = False,
     ) -> DataFrame:
         reader: Any = self._spark.read.format(self._format)
-        if merges and self._kind in _MERGED:
+        if merges and self.kind in _MERGED:
             reader = reader.option("mergeSchema", "true")
         reader = reader.options(**self._options).option(_READ_ID, uuid.uuid4().hex)
         wanted = schema
@@ -237,10 +238,9 @@ def _in_arrow(schema: StructType, partitions: Sequence[str]) -> pa.Schema:
     found: list[pa.Field] = []
     for field in fields.values():
         kind = _recorded_type(field)
-        kind = pa.string() if field.name.lower() in own and pa.types.is_null(kind) else _without_void(kind)
-        if not pa.types.is_null(kind):
-            found.append(pa.field(field.name, kind))
-    return pa.schema(found)
+        is_untyped = field.name.lower() in own and pa.types.is_null(kind)
+        found.append(pa.field(field.name, pa.string() if is_untyped else kind))
+    return without_void(pa.schema(found))
 
 
 def _recorded_type(field: StructField) -> pa.DataType:
@@ -255,21 +255,6 @@ def _recorded_type(field: StructField) -> pa.DataType:
             f"the schema of the files cannot be recorded: column {field.name}: the type {said}",
             remedy='give native_batches a schema="id long, ..."',
         )
-    return kind
-
-
-def _without_void(kind: pa.DataType) -> pa.DataType:
-    """A type without fields that have only nulls; null if nothing is left."""
-    if pa.types.is_struct(kind):
-        fields = [field.with_type(_without_void(field.type)) for field in kind]
-        fields = [field for field in fields if not pa.types.is_null(field.type)]
-        return pa.struct(fields) if fields else pa.null()
-    if pa.types.is_list(kind):
-        value = _without_void(kind.value_type)
-        return value if pa.types.is_null(value) else pa.list_(value)
-    if pa.types.is_map(kind):
-        item = _without_void(kind.item_type)
-        return item if pa.types.is_null(item) else pa.map_(kind.key_type, item)
     return kind
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flip27_source.native import native_batches
@@ -469,6 +469,16 @@ def test_columns_that_have_only_nulls_get_values_later(spark: SparkSession, fold
     shutil.copytree(folders.landing, again.landing)
     (together,) = delivered_by(spark, again, {"format": "parquet"})
     assert together[1] == [(1, None), (2, "5"), (3, "x")]
+
+
+def test_parquet_columns_for_which_only_nulls_were_written_get_values_later(
+    spark: SparkSession, folders: Folders
+) -> None:
+    nothing, texts = pa.struct([("n", pa.null())]), pa.struct([("n", pa.string())])
+    land(folders, "0", id=pa.array([1], pa.int32()), note=pa.nulls(1), s=pa.array([{"n": None}], nothing))
+    land(folders, "1", id=pa.array([2], pa.int32()), note=["a"], s=pa.array([{"n": "b"}], texts))
+    batches = delivered_by(spark, folders, {"format": "parquet"}, maxFilesPerTrigger=1)
+    assert batches == [(["id"], [(1,)]), (["id", "note", "s"], [(2, "a", Row(n="b"))])]
 
 
 @pytest.mark.parametrize("files", [1, 10])
