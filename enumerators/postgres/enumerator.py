@@ -6,6 +6,7 @@ thread; :mod:`.assigner` decides what is read.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -19,11 +20,12 @@ from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsE
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
-from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
 from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
 from flip27_source.enumerators.postgres.schema import change_schema
+from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
     ChunkRead,
@@ -42,6 +44,9 @@ from flip27_source.split import SplitSize
 
 CHUNKS_PER_SUBTASK = 8
 """The most chunks of one batch for each subtask: a restart may have to repeat a whole batch."""
+
+ADVANCES_COMPARED = 2
+"""For how many advances of the slot, at the beginning of a run, the log is compared with the one read."""
 
 MOST_WINDOW_BYTES = 256 * 1024 * 1024
 """The longest window of the log if no limit is set."""
@@ -92,6 +97,9 @@ class PostgresEnumerator(
         self._planned_to: int | None = None
         self._is_held_back = False
         self._is_polling = False
+        self._advancing = threading.Lock()
+        self._advances = 0
+        self._has_other_log = False
         self._poller = ServerPoller(
             options,
             self._run,
@@ -215,7 +223,8 @@ class PostgresEnumerator(
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
         self._state = replace(self._state, planned_to=window.end)
         server = {name: getattr(self._state, name) for name in ("slot", "publication", "system")}
-        window = replace(window, **server)
+        after = self._state.last_change if first == self._state.start else None
+        window = replace(window, **server, after=after)
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
@@ -271,7 +280,9 @@ class PostgresEnumerator(
         self._clock.read(event.committed_at)
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
         self._needed_from = self._state.start
-        self._state = replace(self._state, start=event.end, committed_at=committed_at)
+        # A report of an older release has only the time.
+        last = event.last if event.committed_at is not None else self._state.last_change
+        self._state = replace(self._state, start=event.end, committed_at=committed_at, last_change=last)
         if event.rows:
             # After changes, more changes are likely: reading the log finds them without another peek.
             self._has_changes = (event.end, True)
@@ -279,11 +290,13 @@ class PostgresEnumerator(
         self._poll_if_stopped()
         slot = own_slot_name(self.options_given, self._state)
         if slot is not None:
-            self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end))
+            self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end, last=last))
 
     def perform(self, action: AdvanceSlot) -> None:
         """Let the server remove the log that was read."""
         with connect(self.options_given, purpose="advance") as connection:
+            if self._is_other_log(connection, action):
+                return  # the poll, or the next window, reports it
             checked(
                 self.options_given,
                 f"advancing slot {action.slot}",
@@ -291,6 +304,21 @@ class PostgresEnumerator(
                     connection, action.slot, action.lsn, timeout_s=self.options_given[opts.SLOT_TIMEOUT]
                 ),
             )
+
+    def _is_other_log(self, connection: Connection, action: AdvanceSlot) -> bool:
+        """Whether the server was set back before this run, and has another log than the one that was read.
+
+        The first actions of a run may be those of batches that were read before.
+        """
+        with self._advancing:
+            publication = None if self._state is None else self._state.publication
+            if self._advances < ADVANCES_COMPARED and publication is not None:
+                self._advances += 1
+                slot = server.slot_of(connection, action.slot)
+                self._has_other_log |= slot is not None and bool(
+                    other_log(connection, slot, publication, read_to=action.lsn, last=action.last)
+                )
+            return self._has_other_log
 
     def wants_checkpoint(self) -> bool:
         """Whether the slot's name and the start of the log are known and must still be stored."""
@@ -351,7 +379,7 @@ class PostgresEnumerator(
             )
         if result.upgraded_to is not None:
             # The slot has sent everything before; the positions of the former server do not apply.
-            state = replace(state, start=max(state.start, result.upgraded_to))
+            state = replace(state, start=max(state.start, result.upgraded_to), last_change=None)
             assigner.reads_up_to(state.start)
         if result.published is not None:
             # If it was altered, a loss that was reported must be recorded; and if the query has created it

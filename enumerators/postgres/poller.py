@@ -35,8 +35,9 @@ from flip27_source.enumerators.postgres.publication import (
     publication_marks,
     recreated,
 )
+from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.slot_keeper import SlotKeeper
-from flip27_source.enumerators.postgres.split import TableName, lsn_text
+from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
@@ -52,6 +53,8 @@ LISTING_S = 10.0
 
 _CUT_S = 2.0
 _SETTLE_POLL_S = 0.02
+_COMPARISONS = 2
+"""A server is set back while no connection is open: the report of the batch before may come after a poll."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,7 @@ class ServerPoller:
         self._in_history: set[tuple[int, int, int]] = set()
         self._listed: tuple[TableName, ...] = ()
         self._keeper = SlotKeeper(options)
+        self._compared: list[Committed | None] = [None]
 
     def close(self) -> None:
         self._keeper.close()
@@ -161,6 +165,7 @@ class ServerPoller:
             if connection is None or connection.closed:
                 slot = own_slot_name(self._options, request.state) or slot_name_of(self._options)
                 connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
+                self._compared = [None]
                 self._is_first_poll = True  # of a server that may be another one by now
                 checked(self._options, "locking the slot", lambda: self._claim(connection, request.state))
             return checked(self._options, "polling the server", lambda: self._polled(connection, request))
@@ -202,7 +207,7 @@ class ServerPoller:
         slot: server.Slot | None = None
         timeline: Timeline | None = None
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = _moved_forward(connection, self._slot(connection, state), request.needed_from)
+            slot = self._slot(connection, state, needed_from=request.needed_from)
             if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
@@ -378,9 +383,11 @@ class ServerPoller:
         self._publish_tables(connection, state, tables, known)
 
     def _slot(
-        self, connection: Connection, state: PostgresState, *, system: str | None = None
+        self, connection: Connection, state: PostgresState, *, system: str | None = None, needed_from: int = 0
     ) -> server.Slot:
         """The slot of the query, after a check that the server still has it.
+
+        It is moved forward again if it begins before what batches need.
 
         Raises:
             DataLossError: it is gone or lost. No option disables this check: the query would wait for ever.
@@ -391,6 +398,17 @@ class ServerPoller:
         slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
         # Whether it has moved too far is checked when a window is read: its batch may be complete already.
         server.check_own_slot(slot, database=connection.info.dbname)
+        assert state.publication is not None
+        last = state.last_change if self._upgraded_to is None else None
+        if last is not None and last != self._compared[-1] and len(self._compared) <= _COMPARISONS:
+            self._compared.append(last)
+            other = other_log(connection, slot, state.publication, read_to=state.start, last=last)
+            if other is not None:
+                self._report_data_loss(other, remedy=START_AGAIN)
+        if slot.confirmed < needed_from:
+            # A server that was killed has the slot where it was at the last checkpoint, which may be before
+            # the publication: the server may then refuse to decode the log.
+            server.advance_if_unused(connection, slot.name, needed_from)
         return slot
 
     def _publish_tables(
@@ -503,14 +521,3 @@ def _tell_of_open(connection: Connection, doing: str) -> None:
     first = oldest_open(connection)
     if first is not None:
         _log.info("%s waits for open transactions; the oldest is %s", doing, first.text)
-
-
-def _moved_forward(connection: Connection, slot: server.Slot, needed_from: int) -> server.Slot:
-    """The slot, moved forward again if it begins before what batches need.
-
-    A server that was killed has the slot where it was at the last checkpoint, which may be before the
-    publication: the server may then refuse to decode the log.
-    """
-    if slot.confirmed < needed_from:
-        server.advance_if_unused(connection, slot.name, needed_from)
-    return slot

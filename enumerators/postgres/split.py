@@ -94,6 +94,14 @@ class TableKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A transaction with changes: the position of its commit, and its time in microseconds since 1970 UTC."""
+
+    lsn: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:
     """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all later ones.
 
@@ -108,6 +116,7 @@ class LogWindow:
             in the log: without a snapshot, a new table's events are in the log before its oid is known. None
             instead of false, which ``flip27 state splits`` would show.
         keys: those of tables whose log does not have them (REPLICA IDENTITY FULL or NOTHING), if any.
+        after: the last transaction with changes before the window; None if it is not known.
     """
 
     first: int
@@ -119,6 +128,7 @@ class LogWindow:
     system: str | None = None
     also_by_name: bool | None = None
     keys: tuple[TableKeys, ...] | None = None
+    after: Committed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +180,7 @@ class LogRead(SourceEvent):
     Attributes:
         truncated: the oids of tables with a TRUNCATE that some chunks saw and others did not.
         committed_at: when the last change in the window was committed, in microseconds since 1970 UTC.
+        last: the last transaction in the window that has changes; None if there is none.
     """
 
     first: int
@@ -177,6 +188,7 @@ class LogRead(SourceEvent):
     rows: int
     truncated: tuple[int, ...] = ()
     committed_at: int | None = None
+    last: Committed | None = None
 
 
 def lsn_text(lsn: int) -> str:

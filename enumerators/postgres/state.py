@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, chunk_split
 from flip27_source.enumerators.postgres.publication import PublicationMarks
-from flip27_source.enumerators.postgres.split import PostgresSplit
+from flip27_source.enumerators.postgres.split import Committed, PostgresSplit
 
 _NO_HORIZON = Horizon(lsn=0, xid=0)
 
@@ -27,6 +27,7 @@ class PostgresState:
         chunks_read: the number of chunks that were read since the first start.
         chunks_to: by the number of a timeline, a position after the snapshots of the chunks read on it.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
+        last_change: the last transaction with changes before ``start``; None if it is not known.
         exported: the exported snapshot of a batch read.
         published: the marks of the publication when it was last checked.
         query: an id of this query, created at its first start.
@@ -49,14 +50,20 @@ class PostgresState:
     published: PublicationMarks | None = None
     timeline: int = 0
     chunks_to: dict[str, int] = field(default_factory=dict)
+    last_change: Committed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceSlot:
-    """The action that releases the log that was read."""
+    """The action that releases the log that was read.
+
+    Attributes:
+        last: the last transaction with changes before ``lsn``; None if it is not known.
+    """
 
     slot: str
     lsn: int
+    last: Committed | None = None
 
 
 def held_chunks(state: PostgresState) -> list[PostgresSplit]:

@@ -30,7 +30,15 @@ from flip27_source.enumerators.postgres.server import (
     existing_slot,
     log_end,
 )
-from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, LogWindow, PostgresSplit, lsn_text
+from flip27_source.enumerators.postgres.set_back import other_log
+from flip27_source.enumerators.postgres.split import (
+    ChunkRead,
+    Committed,
+    LogRead,
+    LogWindow,
+    PostgresSplit,
+    lsn_text,
+)
 from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
@@ -57,11 +65,13 @@ class _Totals:
         rows: the number of delivered changes.
         truncated: the oids of tables that were truncated between the snapshots of their chunks.
         committed_at: time of the last commit, in microseconds; None if there is none.
+        last: the last transaction; None if there is none.
     """
 
     rows: int = 0
     truncated: dict[int, None] = field(default_factory=dict)
     committed_at: int | None = None
+    last: Committed | None = None
 
 
 class PostgresReader(SplitReader[PostgresSplit]):
@@ -164,6 +174,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 rows=totals.rows,
                 truncated=tuple(totals.truncated),
                 committed_at=totals.committed_at,
+                last=totals.last,
             )
         )
 
@@ -179,6 +190,10 @@ class PostgresReader(SplitReader[PostgresSplit]):
         assert window.publication is not None
         options = self.context.options
         slot_name, publication = window.slot, window.publication
+        slot = existing_slot(connection, slot_name, needed_from=window.first)
+        other = other_log(connection, slot, publication, read_to=window.first, last=window.after)
+        if other is not None:
+            self.context.report_data_loss(other, split_id=split_id, remedy=START_AGAIN)
         # A server that was killed sets a slot back, maybe to changes from before the publication.
         advance_if_unused(connection, slot_name, window.first)
         (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
@@ -214,6 +229,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
         for block in blocks:
             for changes in decoder.decode(block.data, block.lengths, skip=FIELD_BYTES):
                 totals.committed_at = max(totals.committed_at or 0, int(changes.committed_at[-1]))
+                if totals.last is None or changes.lsn[-1] >= totals.last.lsn:
+                    totals.last = Committed(lsn=int(changes.lsn[-1]), at_us=int(changes.committed_at[-1]))
                 delivered = delivery.delivered(changes, totals.truncated)
                 if delivered is not None and len(delivered):
                     totals.rows += len(delivered)

@@ -161,6 +161,9 @@ class Session:
         end, position = parse_lsn(parameters[1]), parse_lsn(parameters[4])
         return [(any(commit + RECORD > position for commit, _, _ in self._sent(end)),)]
 
+    def last_changes(self, _: str, parameters: Sequence[Any]) -> Rows:
+        return [(pg.commit(commit),) for commit, _, _ in self._sent(parse_lsn(parameters[1]))[::-1][:3]]
+
     def _messages(self, _: str, parameters: Sequence[Any]) -> list[bytes]:
         messages: list[bytes] = []
         described: dict[int, Relation] = {}
@@ -466,6 +469,7 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("SELECT set_config('", lambda *_: []),
     ("idle_replication_slot_timeout", lambda *_: [(0,)]),
     ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
+    ("AS t(lsn, xid, data, place)", _of(Session.last_changes)),
     ("TIMELINE_HISTORY", _of(Session.history)),
     ("locktype = 'transactionid'", _oldest),
     ("SELECT pubviaroot", _of(Session.publication)),

@@ -213,6 +213,34 @@ def test_a_server_that_was_restored_from_a_backup_is_data_loss(
         caught_up(engine)
 
 
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_a_server_that_was_set_back_to_an_image_and_has_written_more_since_is_data_loss(
+    is_planned: bool,
+) -> None:
+    with postgres_server() as server, faulty_shop(server) as shop:
+        engine = caught_up(shop.engine())
+        engine.stop()
+        server.take_image()
+        shop.reconnect()
+        shop.execute("INSERT INTO orders VALUES (11, 'gone')")
+        caught_up(engine)
+        if is_planned:
+            shop.execute("INSERT INTO orders VALUES (12, 'gone')")
+            planned(engine)
+        engine.stop()
+        server.set_back_to_image()
+        shop.reconnect()
+        shop.execute("INSERT INTO orders VALUES (11, 'other')")
+        shop.fill_log()
+        for _ in range(2):
+            with pytest.raises(DataLossError, match="the server was set back to an image of its disk"):
+                caught_up(engine)
+        reporting = caught_up(shop.engine(after=engine, onDataLoss="report"))
+        shop.execute("INSERT INTO orders VALUES (13, 'x')")
+        assert shop.changes(caught_up(reporting))[-1] == ("c", 13, "x")
+        reporting.stop()
+
+
 def test_a_standby_is_refused(shop: FaultyShop) -> None:
     signal = Path(shop.one("SHOW data_directory")) / "standby.signal"
     shop.server.stop()
