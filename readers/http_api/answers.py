@@ -53,6 +53,16 @@ _LINK = re.compile(rf"<([^>]*+)>((?:{_PARAM})*+)\s*+(?:,|$)")
 _BETWEEN = re.compile(r"[\s,]*+")
 
 
+def _exact(text: str) -> float | str:
+    """The number, or its text if a float does not have all of its digits."""
+    number = float(text)
+    return number if Decimal(repr(number)) == Decimal(text) else text
+
+
+_EXACT = msgspec.json.Decoder(float_hook=_exact)
+"""The digests of numbers that a float holds are those that states of older releases have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """The records of one answer.
@@ -158,7 +168,7 @@ class Identity:
         """A short text that is equal for equal records."""
         known_by: Any = record if self._path is None else value_of(record, self._path, "idField", place)
         try:
-            known_by = _CANONICAL.encode(_ANY.decode(known_by))
+            known_by = _CANONICAL.encode(_EXACT.decode(known_by))
         except _NOT_DECODED:  # such as invalid UTF-8
             known_by = bytes(known_by)
         return blake2b(known_by, digest_size=_DIGEST_BYTES).hexdigest()

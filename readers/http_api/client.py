@@ -280,7 +280,7 @@ class HttpClient:
             place=self.shown(url),
             status=answer.status,
             body=_HALF_PAIR.sub(lambda found: found[1] or rb"\u003f", body) if is_escaped else body,
-            links=answer.headers.get("Link", ""),
+            links=_as_sent(answer.headers.get("Link", "")),
         )
 
     def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
@@ -312,6 +312,14 @@ class HttpClient:
             return max(0.0, parsedate_to_datetime(value).timestamp() - self._now_s())
         except (ValueError, OverflowError):
             return None
+
+
+def _as_sent(header: str) -> str:
+    """The text of a header, which http.client takes for ISO 8859-1 although many servers write UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 def _as_utf8(body: bytes, charset: str) -> bytes:

@@ -89,20 +89,20 @@ class SinceWalk(Walk):
             left -= len(matching)
             if matching:
                 yield Step([dated.record for dated in matching], end, page.place, matching[0].number)
-            if not new or self._is_past(new[-1], limit, left, page.place):
+            # A record with an older time may have come, so the number alone does not tell the end.
+            is_whole = not allowed.total() if self._checks else left <= 0
+            if not new or (left < 0 and self._checks) or self._is_past(new[-1], limit, is_whole, page.place):
                 break
             split = self._after(split, new, page)
-        if left and self._checks:
-            difference = f"{left} fewer" if left > 0 else "more"
+        if self._checks and (left or allowed.total()):
+            difference = f"{left} fewer" if left > 0 else "more" if left < 0 else "other"
             raise changed_records(
                 page.place, f"the batch is read again, but there are {difference} records than before"
             )
 
-    def _is_past(self, newest: _Dated, limit: Time, left: int, place: str) -> bool:
+    def _is_past(self, newest: _Dated, limit: Time, is_whole: bool, place: str) -> bool:
         """True if no record of the batch can follow ``newest``."""
-        if left < 0 and self._checks:
-            return True
-        return not self._is_before(newest, limit, place) and (left <= 0 or newest.time != limit)
+        return not self._is_before(newest, limit, place) and (is_whole or newest.time != limit)
 
     def _digest(self, dated: _Dated, page: Page) -> str:
         """The digest of the identity, and that of the content, which is new after an update."""

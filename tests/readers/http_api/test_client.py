@@ -198,6 +198,14 @@ def test_a_link_header_that_cannot_be_read_is_not_taken_for_the_end(api: HttpApi
         read(api, "link")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_link_whose_characters_are_not_escaped_leads_to_the_same_url(api: HttpApi, encoding: str) -> None:
+    header = '</link/orders?offset=4&city=Zürich>; rel="next"'.encode(encoding).decode("latin-1")
+    api.misbehaves(Says(b'[{"id": 9}]', headers=(("Link", header),)))
+    assert read(api, "link").ids == [9, 4, 5]
+    assert api.requests[1][1]["city"] == "Zürich"
+
+
 def rows_of(api: HttpApi) -> list[dict[str, Any]]:
     """The rows of the endpoint that has one page."""
     reader = reader_of(api, {})

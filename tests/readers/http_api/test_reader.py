@@ -179,6 +179,21 @@ def test_a_replay_that_finds_fewer_or_other_records_fails(
     assert "checkRecords" in str(caught.value)
 
 
+def test_an_update_is_new_also_if_only_the_last_of_many_digits_differs(api: HttpApi) -> None:
+    record = b'[{"id": 1, "at": "2026-01-01T00:00:00Z", "amount": 0.12345678901234567%d}]'
+    api.misbehaves(Says(record % 8), Says(record % 8))
+    first = read(api, "since", idField="id")
+    api.misbehaves(Says(record % 9), Says(record % 9))
+    assert (first.ids, read(api, "since", first.position, idField="id").ids) == ([1], [1])
+
+
+def test_a_replay_does_not_take_a_late_record_for_one_that_the_batch_had(api: HttpApi) -> None:
+    first = read(api, "since")
+    api.records += [{**records(99)[0], "at": api.records[-3]["at"]}]
+    with pytest.raises(AccessError, match=r"there are (more|other) records than before"):
+        read(api, "since", end=first.position)
+
+
 @EACH_KIND
 def test_finish_ends_an_endpoint_at_the_first_read_without_records(api: HttpApi, kind: str) -> None:
     share = read(api, kind, atEnd="finish")
