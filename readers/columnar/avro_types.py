@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.readers.columnar.conversions import MismatchError
+from flip27_source.readers.columnar.conversions import MismatchError, union_member
 from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _PRIMITIVES = {
@@ -126,7 +126,7 @@ class AvroTypes:
         if len(others) == 1 or wider is not None:
             return self.arrow_type(wider or others[0], inside)
         return pa.struct(
-            [(f"member{at}", self.arrow_type(branch, inside)) for at, branch in enumerate(others)]
+            [union_member(at, self.arrow_type(branch, inside)) for at, branch in enumerate(others)]
         )
 
     def _decoded_union(self, branches: list[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ do not name their calendar are refused: reading could shift them by days. No I/O
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,6 +23,9 @@ from flip27_source.schemas.new_columns import INTEGER_DIGITS
 _SINCE_1900 = dt.datetime(1900, 1, 1)
 """From this day on, Spark's old hybrid calendar and its current calendar agree in all time zones."""
 _GREGORIAN_SINCE = dt.date(1582, 10, 15)
+
+_UNION = {b"flip27": b"member of a union"}
+_MEMBER = re.compile(r"member\d+", re.IGNORECASE)
 
 IsType: TypeAlias = Callable[[pa.DataType], bool]
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -119,6 +123,11 @@ def _no_conversion(stored: pa.DataType, target: pa.DataType) -> MismatchError:
     return MismatchError(f"the file contains {stored}, which cannot be converted to {target} of the schema")
 
 
+def union_member(number: int, kind: pa.DataType) -> pa.Field:
+    """The field of a union's branch in the struct that stands for the union."""
+    return pa.field(f"member{number}", kind, metadata=_UNION)
+
+
 def bits_of_sign_and_value(stored: pa.DataType) -> int:
     return int(stored.bit_width) + int(types.is_unsigned_integer(stored))
 
@@ -161,6 +170,7 @@ def _struct(column: pa.Array, target: pa.DataType, conversions: Conversions) -> 
         raise MismatchError(
             "the file contains a shredded variant, which Arrow does not join", "use native reads"
         )
+    _check_branches(column.type, target)
     children = []
     for field in target:
         indexes = stored.get(field.name.lower(), [])
@@ -169,6 +179,28 @@ def _struct(column: pa.Array, target: pa.DataType, conversions: Conversions) -> 
         child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
         children.append(_child(child, field, conversions, column))
     return pa.Array.from_buffers(target, len(column), column.buffers()[:1], children=children)
+
+
+def _check_branches(stored: pa.StructType, target: pa.StructType) -> None:
+    """Refuse to match unions whose branches differ: no field would match, and all values would be null."""
+    is_union = any(field.metadata == _UNION for field in stored)
+    pairs = [(stored, target)] if is_union or all(map(_MEMBER.fullmatch, target.names)) else []
+    if is_union:
+        of_target = {field.name.lower(): field.type for field in target}
+        pairs += [(field.type, of_target.get(field.name)) for field in stored]
+    for one, other in pairs:
+        if not (types.is_struct(one) and other is not None and types.is_struct(other)):
+            continue
+        if one.num_fields and other.num_fields and not _names(one) & _names(other):
+            raise MismatchError(
+                f"it is a union with other branches: {one} has no field of {other}",
+                "append new branches to a union at its end, or give the column the type of the new union: "
+                "struct<member0, member1, ...>",
+            )
+
+
+def _names(kind: pa.StructType) -> set[str]:
+    return {name.lower() for name in kind.names}
 
 
 def _child(child: pa.Array, field: pa.Field, conversions: Conversions, parent: pa.Array) -> pa.Array:
