@@ -34,7 +34,8 @@ VALUE_SCHEMA_FILE: Option[str | None] = ReadingOption(
 VALUE_MESSAGE: Option[str | None] = ReadingOption(
     name="valueMessage",
     default_text="the first message type of the last file",
-    doc="For protobuf, the full name of the message type: package.Message.",
+    doc="For protobuf, the full name of the message type: package.Message. With schemaRegistryUrl each value "
+    "names its type, and values of other types then cannot be decoded.",
 )
 REGISTRY_URL: Option[str | None] = ReadingOption(
     name="schemaRegistryUrl",

@@ -57,10 +57,10 @@ class ProtobufMessage:
                 remedy="make the file with protoc --include_imports --descriptor_set_out=FILE; or in a "
                 "registry, register each file that the schema imports as a reference",
             ) from None
-        self._where, self._name = where, descriptor.full_name
-        self.place = f"{where}, {self._name}"
+        self._where, self.name = where, descriptor.full_name
+        self.place = f"{where}, {self.name}"
         self._class = protobuf.GetMessageClass(descriptor)
-        fields = [_Field(field, (self._name,)) for field in descriptor.fields]
+        fields = [_Field(field, (self.name,)) for field in descriptor.fields]
         self._fields = {field.name: field for field in fields}
         self.stored = pa.schema([(field.name, field.type) for field in fields])
 
@@ -74,7 +74,7 @@ class ProtobufMessage:
         try:
             message.ParseFromString(value)
         except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
-            raise ValueError(f"it is not a {self._name} of {self._where}: {error}") from None
+            raise ValueError(f"it is not a {self.name} of {self._where}: {error}") from None
         return message
 
     def getter(self, name: str) -> Convert:

@@ -77,16 +77,20 @@ def registered_values(kind: pa.DataType, decoder_of: Callable[[int], ValueDecode
 
 
 def protobuf_payloads(
-    kind: pa.StructType, files: Sequence[bytes], where: str
+    kind: pa.StructType, files: Sequence[bytes], where: str, name: str | None = None
 ) -> FramedValues[tuple[int, ...]]:
     """The decoder for payloads that begin with the indexes of their message type.
 
     Args:
         files: the descriptors; imported files come before those that import them.
+        name: the full name of the only message type that is decoded; None decodes all.
     """
 
     def decoder_of(path: tuple[int, ...]) -> ValueDecoder:
-        return RecordValues(kind, ProtobufMessage(files, where=where, path=path))
+        message = ProtobufMessage(files, where=where, path=path)
+        if name not in (None, message.name):
+            raise SchemaError(f"it is a {message.name} of {where}, but valueMessage is {name}")
+        return RecordValues(kind, message)
 
     return FramedValues(kind, _by_message_type, decoder_of)
 

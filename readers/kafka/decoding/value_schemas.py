@@ -90,7 +90,7 @@ def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
     if options[VALUE_SCHEMA_FILE] is not None:
         return _type_of_file(value_format, options)
     if options[REGISTRY_URL] is not None and topics and value_format != "json":
-        return _registered_type(_registry(options), f"{topics[0]}-value", value_format)
+        return _registered_type(options, f"{topics[0]}-value")
     raise SchemaError(
         f"valueFormat={value_format} is set, but the fields of the values are not known",
         remedy='add .schema("value STRUCT<id: BIGINT, name: STRING>, topic STRING, offset BIGINT") '
@@ -106,7 +106,7 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
         # Only remove the header: the type of the values is given, so the registered schema is not needed.
         return decoder if options[REGISTRY_URL] is None else registered_values(kind, lambda _number: decoder)
     if options[REGISTRY_URL] is not None:
-        return _registered(value_format, kind, _registry(options))
+        return _registered(kind, options)
     if options[VALUE_SCHEMA_FILE] is None:
         raise OptionError(
             f"valueFormat={value_format} needs the schema that the values were written with",
@@ -115,19 +115,22 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
     return RecordValues(kind, _writer_of_file(value_format, options))
 
 
-def _registered(value_format: str | None, kind: pa.StructType, registry: SchemaRegistry) -> ValueDecoder:
+def _registered(kind: pa.StructType, options: Options) -> ValueDecoder:
+    value_format, registry = options[VALUE_FORMAT], _registry(options)
+
     def decoder_of(number: int) -> ValueDecoder:
         schema = registry.schema(number)
         where = f"schema {number} of {registry.place}"
         _check_kind(schema, value_format, where)
         if value_format == "avro":
             return RecordValues(kind, _avro(schema, where))
-        return protobuf_payloads(kind, _files(schema, where), where)
+        return protobuf_payloads(kind, _files(schema, where), where, options[VALUE_MESSAGE])
 
     return registered_values(kind, decoder_of)
 
 
-def _registered_type(registry: SchemaRegistry, subject: str, value_format: str | None) -> pa.DataType:
+def _registered_type(options: Options, subject: str) -> pa.DataType:
+    value_format, registry = options[VALUE_FORMAT], _registry(options)
     where = f"subject {subject} of {registry.place}"
     try:
         schema = registry.latest(subject)
@@ -136,7 +139,7 @@ def _registered_type(registry: SchemaRegistry, subject: str, value_format: str |
     _check_kind(schema, value_format, where)
     if value_format == "avro":
         return _avro(schema, where).type
-    return ProtobufMessage(_files(schema, where), where=where).type
+    return ProtobufMessage(_files(schema, where), where=where, name=options[VALUE_MESSAGE] or "").type
 
 
 def _check_kind(schema: RegisteredSchema, value_format: str | None, where: str) -> None:

@@ -310,6 +310,26 @@ def test_protobuf_is_decoded_with_a_registry(registry: SchemaRegistryServer) -> 
     assert sorted(found.failures) == [2, 3]
 
 
+def test_with_a_registry_value_message_selects_the_type_and_other_types_are_failures(
+    registry: SchemaRegistryServer,
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="v.proto", package="shop", syntax="proto3")
+    for name in ("Header", "Order", "Refund"):
+        field = {"name": f"{name.lower()}_id", "number": 1, "type": KINDS.TYPE_INT64}
+        file.message_type.add(name=name).field.add(label=KINDS.LABEL_OPTIONAL, **field)
+    number = registry.add("orders-value", file, kind="PROTOBUF")
+    given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url, "valueMessage": "shop.Order"}
+    values = [framed(number, b"\2\2" + b"\x08\7"), framed(number, b"\2\4" + b"\x08\7")]
+    found = decoded(values, **given)
+    assert found.values.to_pylist() == [{"order_id": 7}, None]
+    place = f"schema {number} of {registry.url}"
+    assert found.failures == {
+        1: f"schema {number}: it is a shop.Refund of {place}, but valueMessage is shop.Order"
+    }
+    with pytest.raises(SchemaError, match=r"no message type 'shop\.Other'"):
+        decoded([], **{**given, "valueMessage": "shop.Other"})
+
+
 def test_a_value_without_a_required_field_does_not_decode() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     kind = pa.struct(
