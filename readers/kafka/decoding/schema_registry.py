@@ -1,6 +1,6 @@
 """A client of schema registries with Confluent's API: schemas by id, and the latest schema of a subject.
 
-A process requests each schema only once, because the schema of an id never changes.
+A process requests the schema of an id, or of a numbered version, only once, because it never changes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from flip27_source.errors import AccessError, OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.optional_packages import needed
 
+_LATEST = "latest"
 _TIMEOUT_S = 10.0
 _RETRIES = 5
 _BUSY = (429, 500, 502, 503, 504)
@@ -94,7 +95,7 @@ class SchemaRegistry:
 
     def latest(self, subject: str) -> RegisteredSchema:
         """The newest schema of a subject; raises the same errors as ``schema``."""
-        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{_LATEST}")
 
     def _schema(self, path: str) -> RegisteredSchema:
         schema = self._answer(path)
@@ -111,7 +112,7 @@ class SchemaRegistry:
 
     def _answer(self, path: str) -> dict[str, Any]:
         with self._lock:
-            if path not in self._known:
+            if path not in self._known or f"/versions/{_LATEST}" in path:
                 self._known[path] = self._requested(path)
             return self._known[path]
 

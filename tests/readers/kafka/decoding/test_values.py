@@ -89,14 +89,31 @@ def test_each_schema_is_requested_from_the_registry_once(registry: SchemaRegistr
         framed(first, avro({**ROW, "note": "n"}, wider)), framed(second, avro(ROW)), None, b"\1abcd", b"\0\0",
         framed(99, avro(ROW)), framed(second, b""),
     ]  # fmt: skip
+    kind = value_type(options(**given), ("orders",))
     for _ in range(3):
-        found = decoded(values, **given)
+        found = decoded(values, kind, **given)
     assert found.values.to_pylist() == [ROW, ROW, None, None, None, None, None]
     assert found.failures[3] == "it has no header of a schema registry: it starts with 0x0161626364"
     assert found.failures[5].startswith("schema 99: ")
     assert sorted(found.failures) == [3, 4, 5, 6]
     asked = [path for path in registry.requests if not path.endswith("/99")]
     assert asked == ["/subjects/orders-value/versions/latest", "/schemas/ids/1", "/schemas/ids/2"]
+
+
+@pytest.mark.parametrize("value_format", ["avro", "protobuf"])
+def test_each_query_of_an_application_begins_with_the_newest_schema(
+    value_format: str, registry: SchemaRegistryServer
+) -> None:
+    given = {"valueFormat": value_format, "schemaRegistryUrl": registry.url}
+    wider = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string"}]}
+    file, wider_file = descriptors(), descriptors()
+    wider_file.message_type[0].field.add(name="note", number=99, type=KINDS.TYPE_STRING)
+    versions = [ORDER, wider] if value_format == "avro" else [file, wider_file]
+    found = []
+    for version in versions:
+        registry.add("orders-value", version, kind=value_format.upper())
+        found.append("note" in value_type(options(**given), ("orders",)).names)
+    assert found == [False, True]
 
 
 CREATED: Any = {"type": "record", "name": "Created", "fields": [{"name": "amount", "type": "long"}]}
