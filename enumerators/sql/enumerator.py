@@ -59,19 +59,23 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         self._has_warned = False
         self._table = PolledTable(options)
         self._is_start_stored = state is not None
+        self._stored_behind = _behind(self._position)
 
     def start(self) -> None:
         opts.check_sql_options(self.options_given)
         super().start()
 
     def wants_checkpoint(self) -> bool:
-        """Whether the start position is ``latest`` and not stored yet: it must not move."""
+        """Whether a restart would forget the start ``latest``, or how many rows are below the position."""
         position: SqlPosition | None = self._position
+        if _behind(position) != self._stored_behind:
+            return True
         return (
             not self._is_start_stored and opts.starts_at_latest(self.options_given) and position is not None
         )
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
+        self._stored_behind = _behind(self._position)
         self._is_start_stored = self._is_start_stored or self._position is not None
         return super().snapshot_state(checkpoint_id)
 
@@ -242,6 +246,13 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     @property
     def _is_bounded(self) -> bool:
         return self.context.boundedness is Boundedness.BOUNDED
+
+
+def _behind(position: SqlPosition | None) -> tuple[int, Cursor | None] | None:
+    """What later polls compare with while all rows are below the position."""
+    if position is None or position.rows_behind is None:
+        return None
+    return position.rows_behind, position.newest
 
 
 def _parts(whole: int, part: int) -> int:

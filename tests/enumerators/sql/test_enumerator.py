@@ -271,6 +271,24 @@ def test_rows_that_appear_below_a_position_that_no_row_reaches_are_a_data_loss(
         polled(engine)
 
 
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_restart_remembers_that_no_row_reaches_the_position(
+    sqlite: Shop, flip27_engine: Engine, available_now: bool
+) -> None:
+    sqlite.insert(ORDERS)
+    engine = flip27_engine(sqlite.options, available_now=available_now)
+    assert batches_of(engine) == [[1, 2, 3, 4, 5, 6]]
+    for deleted in ("id > 3", "id > 2"):
+        sqlite.execute(f"DELETE FROM orders WHERE {deleted}")
+        engine.restart()
+        assert polled(engine) == []
+    sqlite.insert([ORDERS[2]])
+    for _ in range(2):  # until the user decides
+        engine.restart()
+        with pytest.raises(DataLossError, match="the cursor columns went back"):
+            polled(engine)
+
+
 def test_a_data_loss_that_is_reported_does_not_stop_later_rows(sqlite: Shop, flip27_engine: Engine) -> None:
     sqlite.insert(ORDERS)
     engine = flip27_engine(sqlite.with_options(onDataLoss="report"))
