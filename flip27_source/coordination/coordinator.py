@@ -83,7 +83,7 @@ class SourceCoordinator(Generic[SplitT]):
         self.pending: PendingCheckpoint[SplitT] | None = None
         self.is_restored = restored is not None
         self._planned_at_ms = 0
-        self._delay_is_unsaved = False
+        self._delay_is_unsaved = self._losses_are_unsaved = False
         state = None
         if restored is not None:
             state = restored.enumerator_state
@@ -150,7 +150,8 @@ class SourceCoordinator(Generic[SplitT]):
         )
         batch = self._collector.collect(limits, steady_ms)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
-        is_needed = is_needed or self.enumerator.wants_checkpoint()
+        self._settle_losses()
+        is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
         if not batch and not is_needed:
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
@@ -159,7 +160,7 @@ class SourceCoordinator(Generic[SplitT]):
         plan = batch.plan(self.settings, each_apart=each_apart)
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
-        self._delay_is_unsaved = False
+        self._delay_is_unsaved = self._losses_are_unsaved = False
         self._queues.close(metadata.checkpoint_id)
         self.last_checkpoint_id = metadata.checkpoint_id
         self._planned_at_ms = steady_ms
@@ -290,6 +291,7 @@ class SourceCoordinator(Generic[SplitT]):
     def _settle_losses(self) -> None:
         for loss in self._ledger.losses.settle(self.last_checkpoint_id + 1):
             LOG.warning("data was lost before it was read: %s", loss)
+            self._losses_are_unsaved = True
 
     def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
         pending = self.pending

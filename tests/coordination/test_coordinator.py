@@ -61,6 +61,20 @@ def test_a_checkpoint_plans_the_splits_that_the_enumerator_assigns_and_freezes_t
     assert (pending.summary.splits, pending.summary.files) == (2, 2)
 
 
+def test_a_data_loss_is_stored_even_if_there_is_nothing_to_read() -> None:
+    coordinator = coordinator_of()
+    coordinator.report_data_loss("rows 1 to 3", None)
+    assert coordinator.gauges["dataLosses"] == 1
+    pending = frozen(coordinator)
+    assert [loss.what for loss in pending.snapshot.ledger.losses] == ["rows 1 to 3"]
+    coordinator.complete(1)
+    coordinator.report_data_loss("rows 1 to 3", None)  # the same one, found again
+    assert freeze(coordinator) is None
+    restored = coordinator_of(restored=pending.snapshot)
+    restored.complete(1)
+    assert freeze(restored) is None
+
+
 def test_a_split_assigned_after_the_freeze_is_in_the_next_batch_S4() -> None:
     coordinator = with_items("a")
     first = frozen(coordinator)
