@@ -207,18 +207,12 @@ class ServerPoller:
         slot: server.Slot | None = None
         timeline: Timeline | None = None
         if state is not None and state.slot is not None and state.publication is not None:
-            slot = self._slot(connection, state, needed_from=request.needed_from)
-            if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
-                _log.warning(
-                    "option slotFailover is true, and slot %s was created without failover: standbys do not "
-                    "have it; to change that: %s",
-                    slot.name,
-                    server.alter_failover(slot.name),
-                )
+            slot = self._slot(connection, state)
             timeline = timeline_of(connection)
             self._check_timelines(state, timeline, position or 0)
             chunks_to = state.chunks_to.get(str(timeline.number), 0)
             server.check_end(seen[-1].end, position=max(state.start, chunks_to, position or 0))
+            self._move_forward(connection, slot, state, request.needed_from)
             if position is not None and slot.confirmed > position:
                 changes = True  # reading the window shows whether changes are lost
             elif position is not None and (self._run.is_bounded or time.monotonic() >= self._peek_after):
@@ -383,11 +377,9 @@ class ServerPoller:
         self._publish_tables(connection, state, tables, known)
 
     def _slot(
-        self, connection: Connection, state: PostgresState, *, system: str | None = None, needed_from: int = 0
+        self, connection: Connection, state: PostgresState, *, system: str | None = None
     ) -> server.Slot:
         """The slot of the query, after a check that the server still has it.
-
-        It is moved forward again if it begins before what batches need.
 
         Raises:
             DataLossError: it is gone or lost. No option disables this check: the query would wait for ever.
@@ -396,8 +388,22 @@ class ServerPoller:
         assert name is not None
         is_other = system is not None and system != state.system
         slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
+        is_polled = self._is_first_poll and system is None
+        if is_polled and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
+            _log.warning(
+                "option slotFailover is true, and slot %s was created without failover: standbys do not "
+                "have it; to change that: %s",
+                slot.name,
+                server.alter_failover(slot.name),
+            )
         # Whether it has moved too far is checked when a window is read: its batch may be complete already.
         server.check_own_slot(slot, database=connection.info.dbname)
+        return slot
+
+    def _move_forward(
+        self, connection: Connection, slot: server.Slot, state: PostgresState, needed_from: int
+    ) -> None:
+        """Check that the slot has the log that was read; move it forward if batches need no more of it."""
         assert state.publication is not None
         last = state.last_change if self._upgraded_to is None else None
         if last is not None and last != self._compared[-1] and len(self._compared) <= _COMPARISONS:
@@ -409,7 +415,6 @@ class ServerPoller:
             # A server that was killed has the slot where it was at the last checkpoint, which may be before
             # the publication: the server may then refuse to decode the log.
             server.advance_if_unused(connection, slot.name, needed_from)
-        return slot
 
     def _publish_tables(
         self,
