@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.enumerators.files.split import FileSplit
@@ -24,6 +24,7 @@ from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.schemas.ddl import parse_columns, type_name
 from flip27_source.schemas.new_columns import NoCommonTypeError, wider
+from flip27_source.spark.versions import arrow_schema
 
 from .csv_headers import CsvHeaders
 from .hadoop_paths import hadoop_name, hadoop_path
@@ -245,7 +246,8 @@ def _in_arrow(schema: StructType, partitions: Sequence[str]) -> pa.Schema:
 
 def _recorded_type(field: StructField) -> pa.DataType:
     try:
-        kind = parse_columns(f"c {type_name(to_arrow_type(field.dataType, timezone='UTC'))}").field(0).type
+        in_arrow = arrow_schema(StructType([field])).field(0).type
+        kind = parse_columns(f"c {type_name(in_arrow)}").field(0).type
         returned = from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()
     except Exception:  # noqa: BLE001 - types that Arrow or PySpark do not have raise various errors
         kind, returned = pa.null(), None

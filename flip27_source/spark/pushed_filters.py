@@ -1,6 +1,7 @@
-"""Filters of a batch read on columns that have one value in all rows of a split: such splits are left out.
+"""The filters that Spark pushes to a batch reader: splits and files in which no row can match are left out.
 
 Spark evaluates all filters again on the rows, so that a filter which is not understood here costs time only.
+Spark before 4.1 pushes none, and this module cannot be imported there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import decimal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as filters
@@ -29,6 +30,10 @@ from pyspark.sql.types import (
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.reader import KnowsConstants
 from flip27_source.source import Source
+from flip27_source.state_tables.predicates import EVERYTHING
+
+if TYPE_CHECKING:
+    from .state_source import StateReader
 
 Constants = Mapping[tuple[str, ...], Any]
 
@@ -46,19 +51,50 @@ _COMPARISONS: dict[type[Filter], Callable[[Any, Any], bool]] = {
     filters.StringContains: lambda is_, wanted: wanted in is_,
 }
 
+_SYMBOLS: dict[type[Filter], str] = {
+    filters.EqualTo: "=",
+    filters.GreaterThan: ">",
+    filters.GreaterThanOrEqual: ">=",
+    filters.LessThan: "<",
+    filters.LessThanOrEqual: "<=",
+}
+
 
 class _UnknownError(Exception):
     """A filter whose result is not known before the rows are read."""
 
 
-class PushedFilters:
-    """The filters that Spark has pushed to a batch reader; the object replaces the method ``pushFilters``.
+class _ReplacesPushFilters:
+    """An object that replaces a reader's method ``pushFilters``.
 
     Spark refuses a reader that has its own method while ``spark.sql.python.filterPushdown.enabled`` is false,
     which is the default. It compares ``__func__``, so this attribute makes the reader work in both cases.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
+
+
+class PushedPredicate(_ReplacesPushFilters):
+    """Keeps the filters that avoid reading files of the state."""
+
+    def __init__(self, reader: StateReader) -> None:
+        self._reader = reader
+
+    def __call__(self, given: list[Filter]) -> list[Filter]:
+        predicate = EVERYTHING
+        for one in given:
+            item: Any = one
+            if isinstance(item, filters.In) and len(item.attribute) == 1:
+                predicate = predicate.narrowed(item.attribute[0], "=", item.value)
+            elif type(item) in _SYMBOLS:
+                name = ".".join(item.attribute)
+                predicate = predicate.narrowed(name, _SYMBOLS[type(item)], [item.value])
+        self._reader.wanted = predicate
+        return given
+
+
+class PushedFilters(_ReplacesPushFilters):
+    """The filters that Spark has pushed to a batch reader."""
 
     def __init__(self, schema: StructType) -> None:
         self._schema = schema

@@ -10,23 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
+
+from .versions import PUSHES_FILTERS, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,14 +27,6 @@ if TYPE_CHECKING:
     from flip27_source.state_tables.views import View
 
 _ROWS_PER_BATCH = 10_000
-
-_COMPARISONS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-}
 
 
 class StateDataSource(DataSource):
@@ -83,12 +66,13 @@ class StateReader(DataSourceReader):
 
     def __init__(self, data_source: StateDataSource, schema: StructType) -> None:
         self._data_source = data_source
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self.wanted: Predicate | None = None
         _check_columns(self._schema, data_source.asked()["view"])
-        # Spark refuses readers that override pushFilters unless filter pushdown is enabled, which is not the
-        # default. This reader works either way: Spark always filters again.
-        self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
+        if PUSHES_FILTERS:
+            from .pushed_filters import PushedPredicate
+
+            self.pushFilters = PushedPredicate(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         from flip27_source.snapshots.locations import find_lineages
@@ -112,29 +96,6 @@ class StateReader(DataSourceReader):
         rows = asked["view"].rows(history, self.wanted or EVERYTHING)
         while chunk := list(islice(rows, _ROWS_PER_BATCH)):
             yield pa.RecordBatch.from_pylist(chunk, schema=self._schema)
-
-
-class _Pushing:
-    """``pushFilters`` of a reader: keeps the filters that avoid reading files, and returns all to Spark."""
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)  # what Spark compares
-
-    def __init__(self, reader: StateReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> list[Filter]:
-        from flip27_source.state_tables.predicates import EVERYTHING
-
-        predicate = EVERYTHING
-        for given in filters:
-            item: Any = given
-            if isinstance(item, In) and len(item.attribute) == 1:
-                predicate = predicate.narrowed(item.attribute[0], "=", item.value)
-            elif type(item) in _COMPARISONS:
-                name = ".".join(item.attribute)
-                predicate = predicate.narrowed(name, _COMPARISONS[type(item)], [item.value])
-        self._reader.wanted = predicate
-        return filters
 
 
 def _check_columns(schema: pa.Schema, view: View) -> None:

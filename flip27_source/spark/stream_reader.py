@@ -14,15 +14,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from flip27_source.coordination.batch_limits import UNLIMITED
@@ -30,6 +21,15 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER
 
 from .task import SubtaskPartition, read_partition
+from .versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    arrow_schema,
+)
 
 if TYPE_CHECKING:
     from flip27_source.driver.holder import CoordinatorHolder
@@ -43,10 +43,12 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     _boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     _holder: CoordinatorHolder | None = None
+    _position: dict[str, Any] | None = None
+    """Where the next batch starts, for a Spark that does not say so (before 4.2)."""
 
     def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
         self._data_source = data_source
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_data_source": self._data_source, "_schema": self._schema}
@@ -77,18 +79,26 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return INITIAL_OFFSET.to_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """The offset of the next checkpoint, which is durable; ``start`` if nothing is new."""
         # None for all available data; otherwise the holder applies the limits of the options.
         limits = None if isinstance(limit, ReadAllAvailable) else UNLIMITED
-        return self._coordinating().latest_offset(start, limits)
+        start = start or self._position or self.initialOffset()
+        self._position = self._coordinating().latest_offset(start, limits)
+        return self._position
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The backlog, for progress events."""
         return self._coordinating().report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The recorded plan between two offsets; the same at every call."""
+        """The recorded plan between two offsets; the same at every call.
+
+        A restarted Spark before 4.2 calls this with the end of its log twice, which tells the position.
+        """
+        self._position = end
         return [SubtaskPartition(planned) for planned in self._coordinating().plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -90,10 +90,11 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
         SchemaError: Spark cannot parse it.
     """
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from flip27_source.spark.versions import arrow_schema
 
     try:
-        return to_arrow_schema(spark.createDataFrame([], ddl).schema, timezone="UTC")
+        return arrow_schema(spark.createDataFrame([], ddl).schema)
     except PySparkException as error:
         raise SchemaError(
             f"the schema cannot be parsed: {_first_line(error)}",
