@@ -63,6 +63,14 @@ RETAINED_CHECKPOINTS: Option[int] = NextBatchOption(
     default=100,
     doc="Number of checkpoints to keep; at least Spark's spark.sql.streaming.minBatchesToRetain.",
 )
+AVAILABLE_NOW: Option[bool] = NextBatchOption(
+    name="availableNow",
+    parse=boolean,
+    doc="true: a run reads only the data that exists when it starts, batch by batch, with any trigger; "
+    "query.processAllAvailable() returns when all of it is read. Needed before Spark 4.2 only, where "
+    "Trigger.AvailableNow reads a single batch.",
+    change_note="from the next run on",
+)
 PARALLELISM: Option[int | None] = NextBatchOption(
     name="parallelism",
     parse=optional(integer(minimum=1, maximum=100_000)),
@@ -266,9 +274,10 @@ PATH_REWRITE: Option[PathRewrite | None] = Option(
 )
 
 CORE_OPTIONS: tuple[Option[Any], ...] = (
-    PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS, REQUEST_INTERVAL,
-    PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER,
-    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
-    ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
-    ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
+    PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
+    REQUEST_INTERVAL, AVAILABLE_NOW, PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE,
+    TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN, ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS,
+    MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM, ALLOW_NON_RESTORED_STATE,
+    ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
 )  # fmt: skip

@@ -18,7 +18,12 @@ from pyspark.sql.types import StructType
 
 from flip27_source.coordination.batch_limits import UNLIMITED
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER
+from flip27_source.source_options import (
+    AVAILABLE_NOW,
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+)
 
 from .task import SubtaskPartition, read_partition
 from .versions import (
@@ -120,6 +125,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from flip27_source.driver.holder import CoordinatorHolder
 
             apply_log_level()
+            if self._source.options[AVAILABLE_NOW]:
+                self.prepareForTriggerAvailableNow()
             self._holder = CoordinatorHolder(self._source, self._boundedness)
             _stop_on_sigterm()
         return self._holder
