@@ -51,6 +51,8 @@ def flip27_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSess
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         pytest.fail(f"fixture flip27_spark needs PySpark ({error}): pip install 'flip27-source[spark]'")
+    from flip27_source.spark.versions import QUICK_CHECKPOINT_FILES
+
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -65,11 +67,7 @@ def flip27_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSess
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        # On a local disk the default starts 30 processes (readlink, chmod) in each batch; this one starts 6.
-        .config(
-            "spark.sql.streaming.checkpointFileManagerClass",
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
-        )
+        .config("spark.sql.streaming.checkpointFileManagerClass", QUICK_CHECKPOINT_FILES)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

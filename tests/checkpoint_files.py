@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-_PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
+from flip27_source.spark.versions import QUICK_CHECKPOINT_FILES
 
-USUAL = {_SETTING: f"{_PACKAGE}.FileContextBasedCheckpointFileManager"}
+_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
+USUAL = {_SETTING: QUICK_CHECKPOINT_FILES.replace("FileSystem", "FileContext")}
 """The settings that Spark chooses by default: for tests that kill processes or fill disks."""
 
-QUICK = {_SETTING: f"{_PACKAGE}.FileSystemBasedCheckpointFileManager"}
+QUICK = {_SETTING: QUICK_CHECKPOINT_FILES}
 """On a local disk Hadoop's FileContext starts 30 processes (``readlink``, ``chmod``) in each batch, whereas
 its FileSystem starts 6."""

@@ -72,7 +72,7 @@ class StateReader(DataSourceReader):
         if PUSHES_FILTERS:
             from .pushed_filters import PushedPredicate
 
-            self.pushFilters = PushedPredicate(self)  # type: ignore[method-assign]
+            self.pushFilters = PushedPredicate(self)  # type: ignore[method-assign, assignment]
 
     def partitions(self) -> Sequence[InputPartition]:
         from flip27_source.snapshots.locations import find_lineages

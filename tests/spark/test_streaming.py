@@ -99,8 +99,9 @@ def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_pat
     assert lake_lines(spark, busy) == ["000", "001", "002", "idle", "idle again"]
 
 
+@pytest.mark.parametrize("by", ["trigger", "option"])
 def test_available_now_reads_what_existed_at_its_start_and_ends(
-    spark: SparkSession, folders: Folders
+    spark: SparkSession, folders: Folders, by: str
 ) -> None:
     for i in range(3):
         folders.land(f"{i}.txt", [str(i)])
@@ -110,7 +111,12 @@ def test_available_now_reads_what_existed_at_its_start_and_ends(
         folders.land(f"meanwhile-{batch_id}.txt", [f"meanwhile-{batch_id}"])
 
     def run() -> None:
-        run_to_end(each_batch(file_stream(spark, folders, maxFilesPerTrigger=1), folders, another_file))
+        if by == "trigger":
+            run_to_end(each_batch(file_stream(spark, folders, maxFilesPerTrigger=1), folders, another_file))
+            return
+        frame = file_stream(spark, folders, maxFilesPerTrigger=1, availableNow=True)
+        with running(each_batch(frame, folders, another_file, processingTime="0 seconds")) as query:
+            query.processAllAvailable()
 
     run()
     assert lake_lines(spark, folders) == ["0", "1", "2"]
