@@ -132,7 +132,9 @@ class HttpEnumerator(CompletesPositions, RewritesPaths[HttpSplit], SplitEnumerat
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
         for split in splits:
             self._handed_out.pop(split.split_id, None)
-        self._returned = [*splits, *self._returned]
+        # Others were removed only while a batch was pending, and are read on.
+        kept = (split for split in splits if split.split_id not in self._given_up)
+        self._returned = [*kept, *self._returned]
 
     def snapshot_state(self, checkpoint_id: int) -> HttpState:
         return HttpState(

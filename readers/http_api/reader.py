@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.http_api.enumerator import ON_REMOVED_ENDPOINT, HttpSplit, endpoints_of
 from flip27_source.errors import AccessError, SplitReadError
-from flip27_source.events import Progress
+from flip27_source.events import Progress, ReturnSplit
 from flip27_source.options import Option
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
 from flip27_source.readers.files.line_blocks import LineBlock
@@ -78,8 +78,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
             yield from self._read_again(split, ends[split.split_id])
             return
         if self._is_given_up(split):
-            yield Progress(None)
-            return
+            raise ReturnSplit  # the enumerator knows whether this was planned before the endpoint was removed
         self._check_is_named(split)
         start = split
         for step in self._walk.steps(split):
