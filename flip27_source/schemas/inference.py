@@ -38,6 +38,16 @@ class FindsSchema(ABC):
                 SchemaError.
         """
 
+    @classmethod
+    def records_schema(cls, options: Options) -> bool:
+        """Whether the schema is recorded; False if options define it, and may change it at a restart."""
+        return True
+
+    @classmethod
+    def complete_found(cls, schema: pa.Schema, options: Options) -> pa.Schema:
+        """The schema of the DataFrame: ``schema``, found or recorded, with columns that options add."""
+        return schema
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSample(Generic[SplitT]):

@@ -45,7 +45,8 @@ def schema_of(source: Source) -> pa.Schema:
             f"reader {source.reader_name} needs a schema, and no schema is set",
             remedy=f"{_GIVE} before .load()",
         )
-    storage = schema_storage(source)
+    is_recorded = finder is None or finder.records_schema(source.options)
+    storage = schema_storage(source) if is_recorded else None
     recorded = None if storage is None else storage.newest()
     if recorded is not None:
         schema = recorded.schema
@@ -54,7 +55,7 @@ def schema_of(source: Source) -> pa.Schema:
         if schema is not None and storage is not None:
             schema = storage.record(schema).schema
     if finder is not None:
-        return schema
+        return finder.complete_found(schema, source.options)
     schema = reader.complete_schema(schema, source.options)
     if schema is None:
         raise SchemaError(

@@ -28,7 +28,7 @@ from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.arrow_records import VALUE, Run, bytes_of, columns, record_schema
 from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
-from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
+from flip27_source.readers.kafka.decoding.value_schemas import takes_newest, value_decoder, value_type
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, run_of
 from flip27_source.schemas.inference import FindsSchema
@@ -69,6 +69,17 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         topics = options[SUBSCRIBE]
         kind = value_type(options, () if topics is None else topics)
         return records.set(records.get_field_index(VALUE), pa.field(VALUE, kind))
+
+    @classmethod
+    def records_schema(cls, options: Options) -> bool:
+        """Only the newest schema of a registry changes by itself."""
+        return takes_newest(options)
+
+    @classmethod
+    def complete_found(cls, schema: pa.Schema, options: Options) -> pa.Schema:
+        """The recorded type of values, and the columns that the options select."""
+        records = record_schema(include_headers=options[INCLUDE_HEADERS])
+        return records.set(records.get_field_index(VALUE), schema.field(VALUE))
 
     def open(self, context: SourceReaderContext) -> None:
         super().open(context)

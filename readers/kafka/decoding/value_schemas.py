@@ -89,7 +89,7 @@ def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
         return pa.string()
     if options[VALUE_SCHEMA_FILE] is not None:
         return _type_of_file(value_format, options)
-    if options[REGISTRY_URL] is not None and topics and value_format != "json":
+    if takes_newest(options) and topics:
         return _registered_type(options, f"{topics[0]}-value")
     raise SchemaError(
         f"valueFormat={value_format} is set, but the fields of the values are not known",
@@ -97,6 +97,13 @@ def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
         "before .load(), with the columns that you need; or set valueSchemaFile"
         + (", or schemaRegistryUrl with subscribe" if value_format != "json" else ""),
     )
+
+
+def takes_newest(options: Options) -> bool:
+    """Whether the type of the values is that of the newest schema in a registry."""
+    if options[VALUE_SCHEMA_FILE] is not None or options[REGISTRY_URL] is None:
+        return False
+    return options[VALUE_FORMAT] in ("avro", "protobuf")
 
 
 def _decoder(value_format: str | None, kind: pa.StructType, options: Options, time_zone: str) -> ValueDecoder:

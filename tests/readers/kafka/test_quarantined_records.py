@@ -155,6 +155,35 @@ def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(qu
     assert queries.quarantined() == []
 
 
+def test_a_record_is_delivered_after_the_file_with_the_columns_is_corrected(
+    queries: Queries, tmp_path: Path
+) -> None:
+    file = tmp_path / "columns.ddl"
+    file.write_text("id BIGINT")
+    topic = queries.kafka.filled_topic([b'{"id": "x1", "more": "m"}'])
+    engine = queries.started(topic, "state", schema=None, valueSchemaFile=file)
+    assert queries.quarantined("state") == [f"{topic}/0@0"]
+    file.write_text("id STRING, more STRING")
+    edits.submit(edits.plan("quarantine retry", state=str(queries.folder / "state"), why="fixed", glob="*"))
+    restart_with(engine)
+    engine.process_all_available()
+    assert [row[1] for row in engine.rows] == [{"id": "x1", "more": "m"}]
+    assert queries.quarantined("state") == []
+
+
+def test_headers_that_are_added_at_a_restart_are_delivered_with_a_recorded_schema(
+    queries: Queries, registry: SchemaRegistryServer
+) -> None:
+    topic = queries.kafka.topic()
+    number = registry.add(f"{topic}-value", AVRO)
+    engine = queries.started(topic, schema=None, valueFormat="avro", schemaRegistryUrl=registry.url)
+    value = framed(number, avro({"id": 1}, AVRO))
+    queries.kafka.produce(topic, [Record(value=value, headers=[("h", b"1")])])
+    restart_with(engine, includeHeaders="true")
+    engine.process_all_available()
+    assert engine.rows[-1][-1] == [{"key": "h", "value": b"1"}]
+
+
 def test_a_record_is_delivered_after_its_schema_is_registered(
     queries: Queries, registry: SchemaRegistryServer
 ) -> None:
