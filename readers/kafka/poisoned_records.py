@@ -76,7 +76,7 @@ class RecordErrors:
 
 def _not_decoded(failures: Mapping[int, str], runs: Sequence[Run]) -> SplitReadError:
     row = min(failures)
-    place = next(_place(*record) for number, record in enumerate(_records(runs)) if number == row)
+    place = place_of(row, runs)
     more = f", and {len(failures) - 1} more of the same block" if len(failures) > 1 else ""
     return SplitReadError(
         f"the value of the record {place} cannot be decoded: {failures[row]}{more}",
@@ -89,6 +89,11 @@ def _records(runs: Sequence[Run]) -> Iterator[tuple[Run, Message | PoisonedMessa
     for run in runs:
         for message in run.messages:
             yield run, message
+
+
+def place_of(row: int, runs: Sequence[Run]) -> str:
+    """The partition and the offset of a record of a block."""
+    return next(_place(*record) for number, record in enumerate(_records(runs)) if number == row)
 
 
 def _place(run: Run, message: Message | PoisonedMessage) -> str:

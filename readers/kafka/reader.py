@@ -30,9 +30,11 @@ from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
 from flip27_source.readers.kafka.decoding.value_schemas import takes_newest, value_decoder, value_type
 from flip27_source.readers.kafka.fetches import Fetches
-from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, run_of
+from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, place_of, run_of
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
+
+_NULL_VALUE = "it is null, and the column value is NOT NULL"
 
 
 class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
@@ -171,8 +173,17 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
             at = schema.get_field_index(VALUE)
             decoded = self._value_decoder.decode(arrays[at])
             arrays[at], failures = decoded.values, decoded.failures
+            if not schema.field(at).nullable:
+                failures = {**dict.fromkeys(_nulls(arrays[at]), _NULL_VALUE), **failures}
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         quarantined = self._errors.quarantined(failures, runs)
+        for field, array in zip(schema, arrays, strict=True):
+            if not field.nullable and (rows := set(_nulls(array)).difference(quarantined)):
+                raise SchemaError(
+                    f"the column {field.name} is NOT NULL in the schema, but null in the record "
+                    f"{place_of(min(rows), runs)}",
+                    remedy=f"leave NOT NULL of {field.name} out in .schema(...)",
+                )
         return _without(batch, quarantined) if quarantined else batch
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
@@ -202,6 +213,11 @@ def _no_automatic_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _nulls(array: pa.Array) -> list[int]:
+    """The rows of nulls."""
+    return np.flatnonzero(array.is_null()).tolist() if array.null_count else []
 
 
 def _without(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ import pytest
 
 from flip27_source import edits
 from flip27_source.cli.main import main
-from flip27_source.errors import AttemptError, QuarantineError, SplitReadError
+from flip27_source.errors import AttemptError, QuarantineError, SchemaError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.snapshots.locations import find_lineages
@@ -169,6 +169,35 @@ def test_a_record_is_delivered_after_the_file_with_the_columns_is_corrected(
     engine.process_all_available()
     assert [row[1] for row in engine.rows] == [{"id": "x1", "more": "m"}]
     assert queries.quarantined("state") == []
+
+
+NOT_NULL = [
+    pytest.param({"value": b"{}"}, {}, "key", id="a record without key"),
+    pytest.param({"value": None, "key": b"k"}, {}, "value", id="a tombstone"),
+    pytest.param({"value": None, "key": b"k"}, {"valueFormat": None}, "value", id="a binary tombstone"),
+    pytest.param(
+        {"value": BROKEN, "key": b"k"}, {"onRecordError": "null"}, "value", id="null for what is broken"
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "given", "column"), NOT_NULL)
+def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_column_and_record(
+    record: dict[str, Any], given: dict[str, Any], column: str, queries: Queries
+) -> None:
+    kind = ORDER if "valueFormat" not in given else pa.binary()
+    columns = [pa.field("key", pa.binary(), nullable=False), pa.field("value", kind, nullable=False)]
+    topic = queries.kafka.filled_topic([Record(key=b"k", value=b'{"id": 1}'), Record(**record)])
+    found = f"{column} is NOT NULL .*{topic}/0 at offset 1|{topic}/0 at offset 1 .*{column} is NOT NULL"
+    with pytest.raises((SchemaError, SplitReadError), match=found):
+        queries.started(topic, schema=pa.schema(columns), **{"onRecordError": "fail", **given})
+
+
+def test_a_tombstone_is_quarantined_if_the_column_value_is_not_null(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([b'{"id": 1}', None])
+    schema = pa.schema([pa.field("value", ORDER, nullable=False)])
+    assert queries.started(topic, schema=schema).rows == [({"id": 1},)]
+    assert queries.quarantined() == [f"{topic}/0@1"]
 
 
 def test_headers_that_are_added_at_a_restart_are_delivered_with_a_recorded_schema(
