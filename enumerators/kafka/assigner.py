@@ -33,12 +33,15 @@ class KnownTopic:
     """A topic whose partitions were found.
 
     Attributes:
-        topic_id: the id of the topic that had the partitions; None if the brokers do not report it.
+        topic_id: the id of the topic; None if the brokers do not report it.
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
+        former: those of them that were found in an earlier topic of this name and not read in this one. An
+            edit that skips such a partition concerns the earlier topic.
     """
 
     topic_id: str | None
     partitions: tuple[tuple[int, int], ...]
+    former: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +77,8 @@ class Loss:
 class _Topic:
     topic_id: str | None
     partitions: set[int]
-    former_id: str | None = None
-    """The id of the topic that had the partitions, after it has changed, until skipped ones are forgotten."""
+    former: set[int] = field(default_factory=set)
+    """The partitions of an earlier topic, until they are read in this one, or forgotten."""
     missing: Absence | None = None
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
@@ -98,7 +101,9 @@ class Assigner:
         self._held: deque[KafkaSplit] = deque()
         if state is not None:
             self._topics = {
-                name: _Topic(topic.topic_id, set(of_ranges(topic.partitions)))
+                name: _Topic(
+                    topic.topic_id, set(of_ranges(topic.partitions)), former=set(of_ranges(topic.former))
+                )
                 for name, topic in state.topics.items()
             }
             self._held.extend(state.held)
@@ -139,7 +144,9 @@ class Assigner:
             return None
         topics = {
             name: KnownTopic(
-                topic_id=topic.former_id or topic.topic_id, partitions=as_ranges(topic.partitions)
+                topic_id=topic.topic_id,
+                partitions=as_ranges(topic.partitions),
+                former=as_ranges(topic.former),
             )
             for name, topic in self._topics.items()
         }
@@ -187,7 +194,8 @@ class Assigner:
             if known.topic_id != topic_id:
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
-                known.former_id = known.former_id or known.topic_id
+                if known.topic_id is not None:
+                    known.former = set(known.partitions)
             before = {
                 number: lacked for number, lacked in known.lacking.items() if number not in seen.get(name, ())
             }
@@ -210,27 +218,30 @@ class Assigner:
             The ids of the splits that are forgotten.
         """
         topics, gone = self._topics or {}, dict[str, TopicPartition]()
+        unskipped = {split.split_id: split for split in (*live, *self._held)}
+        for split in unskipped.values():
+            topic = topics.get(split.topic)
+            if topic is not None and split.split_id == split_id_of(split.topic, split.partition):
+                is_former = topic.topic_id is not None and split.topic_id not in (None, topic.topic_id)
+                (topic.former.add if is_former else topic.former.discard)(split.partition)
         for name, topic in topics.items():
             numbers = {number for number, absence in topic.lacking.items() if absence.is_final}
-            if topic.former_id is not None:
-                numbers = topic.partitions
-            elif topic.missing is not None and topic.missing.is_final:
+            numbers |= topic.former
+            if topic.missing is not None and topic.missing.is_final:
                 # Topics that are not chosen are not described.
-                numbers = {number for number in topic.partitions if self._chosen((name, number))}
+                numbers |= {number for number in topic.partitions if self._chosen((name, number))}
             gone |= {split_id_of(name, number): (name, number) for number in numbers}
-        if not gone:
-            return []
-        # Splits of older topics may still be skipped.
-        behind: set[str] = set()
-        for split in (*live, *self._held):
-            gone.pop(split.split_id, None)
-            if split.topic in topics and split.topic_id not in (None, topics[split.topic].topic_id):
-                behind.add(split.topic)
+        for split_id in unskipped:
+            gone.pop(split_id, None)
         for name, number in gone.values():
             topics[name].partitions.discard(number)
-        for name in topics.keys() - behind:
-            topics[name].former_id = None
+            topics[name].former.discard(number)
         return list(gone)
+
+    def planned(self, split: KafkaSplit) -> None:
+        """The partition is read at this position: from now on, an edit that skips it concerns this topic."""
+        if self._topics is not None and split.topic in self._topics:
+            self._topics[split.topic].former.discard(split.partition)
 
     def next_split(self) -> KafkaSplit | None:
         return self._held.popleft() if self._held else None

@@ -185,6 +185,7 @@ class KafkaEnumerator(
             end = min(end, at.next + self._most_of_partition)
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
+        self._assigner.planned(at)
         self._planned[split.split_id] = end
         if self._group is not None:
             self._moved[split.split_id] = end

@@ -212,6 +212,20 @@ def test_a_partition_of_an_older_topic_that_is_skipped_while_its_loss_is_not_yet
     assert (edited.state() or KafkaState(topics={})).topics["orders"].topic_id == "b"
 
 
+@pytest.mark.parametrize("also", [[], [KafkaSplit(split_id="orders/1", next=4, topic_id="a")]])
+def test_a_partition_of_a_recreated_topic_that_was_read_and_then_skipped_is_not_read_again(
+    also: list[KafkaSplit],
+) -> None:
+    assigner = assigner_at(FIRST, poll(ANEW, ends=(4, 4), starts=(0, 0)))
+    live = [split for split in (assigner.next_split(), assigner.next_split()) if split is not None]
+    assigner.forget_skipped(live)
+    assigner.planned(replace(live[0], next=4, topic_id="b"))
+    restarted = Assigner(assigner.state(), lambda _: True)
+    restarted.take(poll(ANEW, ends=(4, 4)))
+    assert restarted.forget_skipped(also) == (["orders/1"] if not also else [])
+    assert 0 in (restarted.known or {})["orders"][1]
+
+
 def test_partitions_that_are_not_assigned_are_not_taken_for_skipped_ones() -> None:
     assigner = assigner_at(FIRST, poll(ANEW))
     assert assigner.forget_skipped([]) == []
