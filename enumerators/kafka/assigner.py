@@ -37,11 +37,14 @@ class KnownTopic:
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
         former: those of them that were found in an earlier topic of this name and not read in this one. An
             edit that skips such a partition concerns the earlier topic.
+        lost: partitions of this topic that were reported as lost because they were gone, and the offset that
+            was to be read next.
     """
 
     topic_id: str | None
     partitions: tuple[tuple[int, int], ...]
     former: tuple[tuple[int, int], ...] = ()
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class _Topic:
     partitions: set[int]
     former: set[int] = field(default_factory=set)
     """The partitions of an earlier topic, until they are read in this one, or forgotten."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """Partitions that were lost, and where they continue if the same topic comes back."""
     missing: Absence | None = None
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
@@ -102,7 +107,10 @@ class Assigner:
         if state is not None:
             self._topics = {
                 name: _Topic(
-                    topic.topic_id, set(of_ranges(topic.partitions)), former=set(of_ranges(topic.former))
+                    topic.topic_id,
+                    set(of_ranges(topic.partitions)),
+                    former=set(of_ranges(topic.former)),
+                    lost=dict(topic.lost),
                 )
                 for name, topic in state.topics.items()
             }
@@ -147,6 +155,7 @@ class Assigner:
                 topic_id=topic.topic_id,
                 partitions=as_ranges(topic.partitions),
                 former=as_ranges(topic.former),
+                lost=tuple(sorted(topic.lost.items())),
             )
             for name, topic in self._topics.items()
         }
@@ -192,6 +201,7 @@ class Assigner:
             # While brokers are upgraded, some report no ids.
             topic_id = described.topic_id or known.topic_id
             if known.topic_id != topic_id:
+                known.lost.clear()
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
                 if known.topic_id is not None:
@@ -202,6 +212,11 @@ class Assigner:
             lacking = known.partitions.difference(described.partitions)
             known.lacking = {number: _longer(before.get(number), absence) for number in lacking}
             known.topic_id, known.missing = topic_id, None
+            for number in known.lost.keys() & set(described.partitions):
+                split = KafkaSplit(split_id=split_id_of(name, number), next=known.lost.pop(number))
+                if number not in known.partitions:
+                    known.partitions.add(number)
+                    self._held.append(replace(split, topic_id=topic_id))
         for name, known in topics.items():
             if name not in present:
                 known.missing = _longer(None if name in seen else known.missing, absence)
@@ -286,12 +301,15 @@ class Assigner:
     def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
         """The split at the offset where it continues after a loss; None if nothing is left of it.
 
-        A partition that is gone is forgotten: if it comes back, it is new, and starts at its beginning.
+        A partition that is gone is forgotten: if it comes back, it is new, and starts at its beginning. Only
+        if its topic comes back with the same id, it continues where it was.
         """
         topic = (self._topics or {}).get(split.topic)
         if loss.begins is None or topic is None:
             if topic is not None:
                 topic.partitions.discard(split.partition)
+                if split.topic_id is not None and split.topic_id == topic.topic_id:
+                    topic.lost[split.partition] = split.next
             return None
         return replace(split, next=loss.begins, topic_id=topic.topic_id)
 

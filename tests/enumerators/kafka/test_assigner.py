@@ -91,6 +91,23 @@ def test_a_topic_that_stays_missing_is_a_loss_unless_the_options_no_longer_selec
     assert assigner_at(*results, chosen=False).located(split) is None
 
 
+@pytest.mark.parametrize(("topic_id", "starts"), [("a", [4]), ("b", [0]), (None, [0])])
+def test_a_lost_partition_that_comes_back_continues_if_its_topic_has_the_same_id(
+    topic_id: str | None, starts: list[int]
+) -> None:
+    orders = {"orders": Topic(topic_id=topic_id, partitions=(0,))}
+    first = poll({"orders": Topic(topic_id=topic_id and "a", partitions=(0,))}, resolved=(4,))
+    assigner = assigner_at(first, *[poll({}, at_s=at_s) for at_s in TEN_SECONDS])
+    split = assigner.next_split()
+    assert split is not None
+    lost = assigner.located(split)
+    assert isinstance(lost, Loss)
+    assert assigner.after_loss(split, lost) is None
+    restarted = Assigner(assigner.state(), lambda _: True)
+    restarted.take(poll(orders, ends=(9,), starts=(0,), resolved=(0,)))
+    assert [split.next for split in restarted.held] == starts
+
+
 @pytest.mark.parametrize(
     "found", [{}, {"orders": Topic(topic_id="a", partitions=(1,))}], ids=["topic", "partition"]
 )
