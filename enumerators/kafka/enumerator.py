@@ -21,7 +21,7 @@ from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at, offsets_between, range_split
-from flip27_source.enumerators.kafka.start_positions import ending, starting
+from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource, Finding
@@ -52,11 +52,12 @@ class KafkaEnumerator(
         choice = TopicChoice.of(options)
         self._is_bounded = context.boundedness is Boundedness.BOUNDED
         self._assigner = Assigner(state, choice.has)
-        self._is_stored = state is not None
+        self._has_state = self._is_stored = state is not None
+        self._first = starting(options, is_batch=context.reads_once)
         self._poller = ClusterPoller(
             options,
             choice,
-            first=starting(options, is_batch=context.reads_once),
+            first=self._first,
             last=ending(options, is_batch=context.reads_once),
             polls_once=self._is_bounded,
             connect=self.connect,
@@ -131,7 +132,8 @@ class KafkaEnumerator(
             self._moved = {}
         self._request = self._next_request()
         state = self._assigner.state()
-        self._is_stored = self._is_stored or state is not None
+        if state is not None:
+            self._has_state = self._is_stored = True
         return state
 
     def perform(self, action: CommitOffsets) -> None:
@@ -290,6 +292,9 @@ class KafkaEnumerator(
         kind, what, to = remedies[loss.split_id]
         alike = [split_id for split_id, remedy in remedies.items() if remedy == (kind, what, to)]
         remedy = f"{what}: {self._edit(kind, *alike)} {to} --execute"
+        if self.context.reads_once or not self._has_state:
+            # There is no state yet that an edit could change.
+            remedy = _other_start(loss, alike, self._first.option)
         self.context.report_data_loss(loss.what, split_id=loss.split_id, remedy=remedy)
         self._reported.add(key)
 
@@ -302,6 +307,23 @@ class KafkaEnumerator(
         return PollRequest(
             known=self._assigner.known, planned=dict(self._planned), unresolved=self._assigner.unresolved
         )
+
+
+def _other_start(loss: Loss, split_ids: Sequence[str], first: str) -> str:
+    """The options with which a query starts that has no state yet.
+
+    Args:
+        first: the option that says where the query starts now.
+    """
+    if loss.begins is None:
+        return "leave the topic out, or set failOnDataLoss=false"
+    name, number = ("latest", -1) if loss.is_at_end else ("earliest", -2)
+    option = STARTING_OFFSETS.name
+    instead = "" if first == option else f" instead of {first}"
+    return (
+        f"set {option}{instead} to {name}, or to {number} for {', '.join(split_ids)}; failOnDataLoss=false "
+        "starts there, too"
+    )
 
 
 def _remedy(loss: Loss) -> tuple[str, str, str]:

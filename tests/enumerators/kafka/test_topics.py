@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import HandClock, continued, offsets_of, read, stream, values_of
+from tests.enumerators.kafka.test_batches import batch_read
 from tests.kafka_server import KafkaBroker, Record
 
 
@@ -215,6 +216,21 @@ def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBr
     with pytest.raises(DataLossError, match="offsets 2 to 3 have expired or were deleted") as raised:
         engine.run_batch()
     assert f"set-position --state STATE_LOCATION --split {topic}/0 --to earliest" in str(raised.value)
+
+
+@pytest.mark.parametrize("reads", [read, batch_read])
+def test_a_start_at_expired_offsets_names_the_option_that_helps_and_no_edit(
+    reads: Callable[..., Any], kafka: KafkaBroker
+) -> None:
+    topic = kafka.filled_topic([b"a", b"b", b"c"])
+    kafka.delete_records(topic, {0: 2})
+    given = {"startingOffsets": json.dumps({topic: {"0": 1}})}
+    with pytest.raises(DataLossError, match="offsets 1 to 1 have expired") as raised:
+        reads(kafka, topic, **given)
+    assert f"set startingOffsets to earliest, or to -2 for {topic}/0" in str(raised.value)
+    assert "flip27 edit" not in str(raised.value)
+    given = {"startingOffsets": json.dumps({topic: {"0": -2}})}
+    assert offsets_of(read(kafka, topic, **given).rows) == {f"{topic}/0": [2]}
 
 
 def test_with_fail_on_data_loss_false_the_query_continues_after_the_expired_records(
