@@ -18,7 +18,7 @@ from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.check import FUTURE, findings
 from flip27_source.enumerators.sql.database import DatabaseFailure
-from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
+from flip27_source.enumerators.sql.lag import ahead_of, is_time, newest_allowed
 from flip27_source.enumerators.sql.log_position import log_position
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
@@ -57,6 +57,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         super().__init__(context, options, state)
         self._waiting: Waiting | None = None  # used by discover only
         self._has_warned = False
+        self._has_seen_lowest = False
         self._table = PolledTable(options)
         self._is_start_stored = state is not None
         self._stored_behind = _behind(self._position)
@@ -102,6 +103,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             table.check_nulls()
         newest = table.newest()
         table.check_newest(newest)
+        self._check_kind(table, None if before is None else before.done, newest)
         if before is None and opts.starts_at_latest(self.options_given):
             start = self._safe(table, newest)
             if start is None and self._waiting is not None:
@@ -112,7 +114,6 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         if newest == position.newest and newest == done:
             self._waiting = None
             return Discovery((), position)
-        _check_types(table, done, newest)
         rows_behind = self._rows_behind(table, position, newest)
         upto = self._safe(table, newest)
         row_bytes = position.row_bytes
@@ -126,6 +127,23 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         return Discovery(
             splits, SqlPosition(done=done, newest=newest, rows_behind=rows_behind, row_bytes=row_bytes)
         )
+
+    def _check_kind(self, table: CursorTable, done: Cursor | None, newest: Cursor | None) -> None:
+        """Refuse a greatest cursor of another kind, such as a text that is no time: it hides later rows."""
+        if newest is None or self.context.reads_once:
+            return
+        _check_types(table, done, newest)
+        lowest = None if self._has_seen_lowest and done is not None else table.lowest()
+        self._has_seen_lowest = True
+        if done is None and lowest is not None and lowest.types[0] != newest.types[0]:
+            raise _other_kind(table, lowest, newest, f"{lowest.types[0]} and {newest.types[0]}")
+        if self.options_given[opts.LAG] is not None or is_time(table.plain(newest), newest.types[0]):
+            return
+        for cursor in (done, lowest):
+            if cursor is not None and is_time(table.plain(cursor), cursor.types[0]):
+                raise _other_kind(
+                    table, cursor, newest, "a time and another text", "; if they are not times, set lag=0s"
+                )
 
     def _splits(
         self, table: CursorTable, after: Cursor | None, upto: Cursor, row_bytes: int
@@ -271,6 +289,16 @@ def _id_of(after: Cursor | None) -> str:
     if len(name) <= _LONGEST_ID:
         return name
     return f"{name[:_LONGEST_ID]}... {hashlib.sha256(repr(after.values).encode()).hexdigest()[:32]}"
+
+
+def _other_kind(
+    table: CursorTable, lower: Cursor, newest: Cursor, kinds: str, more: str = ""
+) -> DiscoveryError:
+    return DiscoveryError(
+        f"{table.name} has rows with the cursors {lower} and {newest}: {kinds}. Later rows like the first "
+        "one would be below the position, and never be read",
+        remedy=f"correct the row with {newest}, or leave such rows out with option query{more}",
+    )
 
 
 def _check_types(table: CursorTable, done: Cursor | None, newest: Cursor | None) -> None:

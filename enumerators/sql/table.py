@@ -91,7 +91,14 @@ class CursorTable:
         if not_after is not None:
             literal = self.database.dialect.literal(not_after.values[0], not_after.types[0])
             limit = f"{self._columns[0]} <= {literal}"
-        order = ", ".join(f"{column} DESC" for column in self._columns)
+        return self._first(" DESC", limit)
+
+    def lowest(self) -> Cursor | None:
+        """The lowest cursor from startingCursor on; None without rows."""
+        return self._first("", None)
+
+    def _first(self, direction: str, limit: str | None) -> Cursor | None:
+        order = ", ".join(f"{column}{direction}" for column in self._columns)
         cursors = self._cursors(f"{self._rows(self._start, limit)} ORDER BY {order} LIMIT 1", self._columns)
         return cursors[0] if cursors else None
 

@@ -309,6 +309,40 @@ def test_the_newest_row_may_be_deleted(shop: Shop, flip27_engine: Engine) -> Non
     assert polled(engine) == [[7]]
 
 
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_text_that_is_no_time_among_the_times_of_a_cursor_stops_the_query(
+    sqlite: Shop, flip27_engine: Engine, is_first: bool, start: str
+) -> None:
+    sqlite.insert([(1, 1.0, f"{DAY} 08:00:00")])
+    engine = flip27_engine(sqlite.with_options(discoveryRetries="0", startingCursor=start))
+    if not is_first:
+        batches_of(engine)
+    sqlite.insert([(2, 1.0, "CURRENT_TIMESTAMP")])
+    with pytest.raises(DiscoveryError, match=r"CURRENT_TIMESTAMP.*: a time and another text(?s:.)*lag=0s"):
+        polled(engine)
+    sqlite.execute(f"UPDATE orders SET updated_at = '{DAY} 09:00:00' WHERE id = 2")
+    engine.restart()
+    assert polled(engine)[-1:] == ([] if is_first and start == "latest" else [[1, 2]] if is_first else [[2]])
+
+
+def test_texts_that_are_no_times_may_follow_times_if_the_lag_is_zero(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
+    sqlite.insert([(1, 1.0, f"{DAY} 08:00:00"), (2, 1.0, "CURRENT_TIMESTAMP")])
+    assert batches_of(flip27_engine(sqlite.with_options(lag="0s"))) == [[1, 2]]
+
+
+def test_a_text_among_the_numbers_of_a_cursor_stops_the_query_at_its_start(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
+    sqlite.execute("CREATE TABLE loose (number)")
+    sqlite.execute("INSERT INTO loose VALUES (1), ('n/a')")
+    options = sqlite.with_options(table="loose", cursorColumns="number", discoveryRetries="0")
+    with pytest.raises(DiscoveryError, match=r"the cursors \(1\) and \('n/a'\): number and string"):
+        batches_of(flip27_engine(options, schema=pa.schema([("number", pa.string())])))
+
+
 def test_a_changed_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine: Engine) -> None:
     sqlite.execute("CREATE TABLE loose (number)")
     sqlite.execute("INSERT INTO loose VALUES (1), (2)")
