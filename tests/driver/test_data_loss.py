@@ -123,12 +123,14 @@ def test_reported_loss_is_counted_once_listed_and_logged_and_the_query_continues
     assert (row["checkpoint_id"], row["split_id"], row["what"]) == (2, "log", "offsets 3 to 4 have expired")
 
 
-def test_a_loss_found_by_bound_split_while_nothing_can_be_read_is_counted_once() -> None:
+def test_a_loss_found_by_bound_split_while_nothing_can_be_read_is_counted_once_and_stored_at_once() -> None:
     batches = Batches(LogEnumerator, LogReader, REPORT)
     Log.latest = 3
     batches.batch()
     Log.earliest = Log.latest = 5
+    assert batches.batch() == []
     assert batches.batch() is None
+    batches.restart()
     assert batches.batch() is None
     assert (batches.holder.report() or {})["dataLosses"] == 1
     Log.latest = 6
