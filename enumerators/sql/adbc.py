@@ -75,10 +75,10 @@ class AdbcDatabase(Database):
             return table
 
     def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
-        """A long result; on SQLite, which has no types, at least ``first_rows`` rows decide the types."""
+        """A long result; on SQLite, which has no types, more rows than ``first_rows`` decide the types."""
         settings = {}
         if self.dialect.name == "sqlite":
-            settings["adbc.sqlite.query.batch_rows"] = str(max(first_rows, ROWS_PER_BATCH))
+            settings["adbc.sqlite.query.batch_rows"] = str(first_rows + ROWS_PER_BATCH)
         with self.guarded(), self._connection.cursor(adbc_stmt_kwargs=settings) as cursor:
             cursor.execute(sql)
             # The reader that fetch_record_batch returns raises errors without their SQLSTATE.

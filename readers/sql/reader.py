@@ -214,7 +214,10 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         if isinstance(database, SqlAlchemyDatabase):
             blocks = (list(zip(*block, strict=True)) for block in database.blocks(sql))
         else:
-            blocks = (batch.columns for batch in database.batches(sql, first_rows=split.rows + 1))
+            # The rows are counted again, because rows with the last cursor may have made the range larger.
+            is_sqlite = database.dialect.name == "sqlite"
+            rows = table.count(split.after, split.upto) if is_sqlite else split.rows
+            blocks = (batch.columns for batch in database.batches(sql, first_rows=rows))
         for columns in blocks:
             arrays = [self._array(table, *pair) for pair in zip(schema, columns, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names=schema.names)

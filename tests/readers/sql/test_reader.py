@@ -459,6 +459,13 @@ def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text
     assert [row["note"] for row in rows(loose("note TEXT", *notes))] == notes
 
 
+def test_a_sqlite_column_may_begin_with_nulls_in_a_range_that_one_cursor_makes_large(loose: Loose) -> None:
+    options = loose("note TEXT", *[None] * 66_000, "x")
+    del options["table"]
+    options |= {"query": "SELECT *, 1 AS at FROM t", "cursorColumns": "at", "partitionRows": "1000"}
+    assert column(options, pa.string(), "note") == [None] * 66_000 + ["x"]
+
+
 def test_sqlite_values_of_another_type_than_the_column_are_named(loose: Loose) -> None:
     options = loose("amount", 1.5, "two")
     with pytest.raises(Flip27Error, match="amount"):
