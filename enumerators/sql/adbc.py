@@ -40,7 +40,7 @@ class AdbcDatabase(Database):
         self.secrets = Secrets(uri, password)
         with driver_needed("adbc_driver_manager", also="adbc-driver-manager"):
             from adbc_driver_manager import Error, dbapi
-        self.errors = (Error, OSError, pa.ArrowException)
+        self.errors = (Error, OSError, pa.ArrowException, UnicodeDecodeError)
         arguments = _adbc_arguments(driver, uri, password)
         with self.guarded():
             self._connection = dbapi.connect(**arguments, autocommit=True)
@@ -60,7 +60,8 @@ class AdbcDatabase(Database):
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         table = self._fetched(sql)
-        values = [column.to_pylist() for column in table.columns[:columns]]
+        with self.guarded():
+            values = [column.to_pylist() for column in table.columns[:columns]]
         return tuple(map(_kind, table.schema)), list(zip(*values, strict=True))
 
     def row_bytes(self, sql: str) -> int:

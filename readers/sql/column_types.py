@@ -152,6 +152,9 @@ def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array
     except conversions.MismatchError as error:
         raise ValueError(str(error)) from None
     _check_values(result)
+    for leaf in conversions.leaves_in(result):
+        if pa.types.is_string(leaf.type):
+            leaf.validate(full=True)  # SQLite's texts may have any bytes
     return result
 
 

@@ -238,10 +238,11 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             column = values if isinstance(values, pa.Array) else array_of(list(values), field.type)
             return converted(column, field.type, self.context.time_zone)
         except (ValueError, TypeError, pa.ArrowException) as error:
+            other = "binary" if pa.types.is_string(field.type) else "string"
             raise SplitReadError(
                 f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
                 f"{str(error)[:200]}",
-                remedy="give the column a type that fits in .schema(...), such as string",
+                remedy=f"give the column a type that fits in .schema(...), such as {other}",
             ) from None
 
 

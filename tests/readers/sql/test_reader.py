@@ -481,6 +481,20 @@ def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
         column(options, pa.float64(), "amount")
 
 
+def test_a_sqlite_text_that_is_not_utf_8_is_an_error_unless_its_bytes_are_wanted(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
+    sqlite.execute("CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT)")
+    sqlite.execute("INSERT INTO names VALUES (1, 'ok'), (2, CAST(X'4DFC6C6C6572' AS TEXT))")
+    options = sqlite.with_options(table="names", cursorColumns="id", discoveryRetries="0")
+    with pytest.raises(SplitReadError, match=r"column name of table names.*UTF8(?s:.)*such as binary"):
+        rows(options)
+    assert column(options, pa.binary(), "name") == [b"ok", b"M\xfcller"]
+    engine = flip27_engine(options | {"cursorColumns": "name"})
+    with pytest.raises(DiscoveryError, match=r"decode byte 0xfc(?s:.)*correct the texts that are not UTF-8"):
+        batches_of(engine)
+
+
 @pytest.mark.parametrize("driver", ["sqlite", None])
 def test_sqlite_integers_among_fractions_keep_all_digits(loose: Loose, driver: str | None) -> None:
     options = loose("n", 2**53 + 1, 2.0, 2**63 - 1)
