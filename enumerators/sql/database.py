@@ -36,7 +36,7 @@ _REMEDIES = (
     (r"permission denied|not authorized", "give the user of uri the right to SELECT"),
     (r"invalid byte sequence",
      "correct the texts that are not UTF-8; or select bytes by option query: convert_to(name, 'SQL_ASCII')"),
-    (r"codec can't decode", "correct the texts that are not UTF-8, or leave their rows out with option query"),
+    (r"codec can't decode", "correct the texts that are not UTF-8, or leave them out with option query"),
     (r"lock timeout|could not obtain lock",
      "end the transaction that holds the lock (pg_locks), or set a longer lock_timeout"),
     (r"\block(ed)?\b", "wait until the process that writes has closed the file; the read is retried"),

@@ -114,8 +114,8 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
 
 def _of_sqlite(column: str, target: pa.DataType) -> str:
     """The expression that keeps each value, although the driver gives a column the type of all its values."""
-    if pa.types.is_string(target) or pa.types.is_decimal(target):
-        # In a column that also has texts, the driver would write fractions with only six digits.
+    if pa.types.is_string(target) or pa.types.is_binary(target) or pa.types.is_decimal(target):
+        # In a column that also has texts or blobs, the driver would write fractions with only six digits.
         return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
     if pa.types.is_integer(target):
         whole = f"typeof({column}) = 'real' AND {column} = CAST({column} AS INTEGER)"
@@ -173,6 +173,8 @@ def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
 def as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, bytes):
+        return value.decode()
     if isinstance(value, dict | list):
         return json.dumps(value, default=str)
     if isinstance(value, dt.datetime) and value.tzinfo is not None:

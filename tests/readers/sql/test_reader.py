@@ -495,6 +495,24 @@ def test_a_sqlite_text_that_is_not_utf_8_is_an_error_unless_its_bytes_are_wanted
         batches_of(engine)
 
 
+def test_sqlite_numbers_among_blobs_keep_all_digits(loose: Loose) -> None:
+    options = loose("value BLOB", 0.123456789, 2**63 - 1, b"\xff")
+    assert column(options, pa.binary()) == [b"0.123456789", b"9223372036854775807", b"\xff"]
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_a_sqlite_blob_that_is_read_as_string_is_its_text(loose: Loose, driver: str | None) -> None:
+    options = loose("value TEXT", "a", b"b", b"\xff")
+    if driver is None:
+        options["uri"] = f"sqlite:///{options['uri']}"
+        del options["driver"]
+    valid = options | {"query": "SELECT * FROM t WHERE id < 2"}
+    del valid["table"]
+    assert column(valid, pa.string()) == ["a", "b"]
+    with pytest.raises(SplitReadError, match="column value of table t has a value that does not fit"):
+        column(options, pa.string())
+
+
 @pytest.mark.parametrize("driver", ["sqlite", None])
 def test_sqlite_integers_among_fractions_keep_all_digits(loose: Loose, driver: str | None) -> None:
     options = loose("n", 2**53 + 1, 2.0, 2**63 - 1)
