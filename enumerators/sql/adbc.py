@@ -20,6 +20,7 @@ from flip27_source.enumerators.sql.database import (
     check_sqlite_file,
     driver_needed,
 )
+from flip27_source.errors import OptionError
 
 _MODULES = {
     "sqlite": "adbc_driver_sqlite",
@@ -31,6 +32,9 @@ _PACKAGES = {
     "adbc_driver_duckdb": "duckdb",
     "adbc_driver_postgresql": "adbc-driver-postgresql",
 }
+
+# When the session began: the driver looks up the types before it can be set.
+_QUOTES_ALL = "SELECT 1 FROM pg_settings WHERE name = 'quote_all_identifiers' AND reset_val = 'on'"
 
 
 class AdbcDatabase(Database):
@@ -46,6 +50,14 @@ class AdbcDatabase(Database):
             self._connection = dbapi.connect(**arguments, autocommit=True)
         with self.guarded():
             self.set_up(lambda: str(self._connection.adbc_get_info().get("vendor_name", "")))
+        if self.dialect.name == "postgresql" and self.value(_QUOTES_ALL) is not None:
+            self.close()
+            raise OptionError(
+                "quote_all_identifiers is on for the user or the database of uri, and the driver cannot tell the "
+                "types of columns then",
+                remedy="ALTER ROLE ... or ALTER DATABASE ... SET quote_all_identifiers = off; or add it to uri, "
+                "as the parameter options=-c%20quote_all_identifiers%3Doff",
+            )
 
     def fields(self, sql: str) -> pa.Schema:
         with self.guarded(), self._connection.cursor() as cursor:

@@ -142,7 +142,8 @@ _SETTINGS = (
     "SELECT set_config('DateStyle', 'ISO, MDY', false), set_config('TimeZone', 'UTC', false), "
     "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false), "
     "set_config('bytea_output', 'hex', false), set_config('standard_conforming_strings', 'on', false), "
-    "set_config('client_encoding', 'UTF8', false), "
+    "set_config('client_encoding', 'UTF8', false), set_config('array_nulls', 'on', false), "
+    "set_config('quote_all_identifiers', 'off', false), "
     "set_config('default_transaction_read_only', 'on', false)"
 )
 

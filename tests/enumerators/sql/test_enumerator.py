@@ -114,6 +114,34 @@ def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_settings_of_a_postgresql_database_do_not_change_cursors(
+    postgres: PostgresServer, flip27_engine: Engine, with_adbc: bool
+) -> None:
+    with postgres_shop(postgres, with_adbc=with_adbc) as shop:
+        shop.execute("CREATE TABLE lists (list text[], id int)")
+        shop.execute("INSERT INTO lists VALUES ('{a,b}', 1), ('{a,NULL}', 2)")
+        schema = pa.schema([("id", pa.int32()), ("list", pa.string())])
+        options = shop.with_options(table="lists", cursorColumns="list,id", discoveryRetries="0")
+        engine = flip27_engine(options, schema=schema)
+        assert batches_of(engine) == [[1, 2]]
+        shop.execute(f"ALTER DATABASE {shop.more['database']} SET array_nulls = off")
+        shop.execute("INSERT INTO lists VALUES ('{b}', 3)")
+        engine.restart()
+        assert polled(engine) == [[3]]
+        shop.execute(f"ALTER DATABASE {shop.more['database']} SET quote_all_identifiers = on")
+        shop.execute("INSERT INTO lists VALUES ('{c}', 4)")
+        engine.restart()
+        if with_adbc:
+            with pytest.raises(Flip27Error, match=r"quote_all_identifiers is on(?s:.)*options=-c%20"):
+                polled(engine)
+            more = {"uri": f"{options['uri']}?options=-c%20quote_all_identifiers%3Doff"}
+            engine = flip27_engine(options | more, schema=schema)
+            assert batches_of(engine) == [[1, 2, 3, 4]]
+        else:
+            assert polled(engine) == [[4]]
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy"])
 @pytest.mark.parametrize("column", ["name TEXT", "name"])
 def test_a_text_cursor_of_sqlite_may_contain_a_nul(
