@@ -53,10 +53,10 @@ class AdbcDatabase(Database):
         if self.dialect.name == "postgresql" and self.value(_QUOTES_ALL) is not None:
             self.close()
             raise OptionError(
-                "quote_all_identifiers is on for the user or the database of uri, and the driver cannot tell the "
-                "types of columns then",
-                remedy="ALTER ROLE ... or ALTER DATABASE ... SET quote_all_identifiers = off; or add it to uri, "
-                "as the parameter options=-c%20quote_all_identifiers%3Doff",
+                "quote_all_identifiers is on for the user or the database of uri, so the driver cannot tell "
+                "the types of columns",
+                remedy="ALTER ROLE ... or ALTER DATABASE ... SET quote_all_identifiers = off; or add to uri "
+                "the parameter options=-c%20quote_all_identifiers%3Doff",
             )
 
     def fields(self, sql: str) -> pa.Schema:

@@ -123,6 +123,12 @@ def _number_literal(value: str) -> str:
     return value.strip()
 
 
+def _duckdb_literal(value: str) -> str:
+    """A text, without NUL, at which DuckDB ends the SQL."""
+    parts = [_text_literal(part) for part in value.split("\0")]
+    return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
+
+
 def _ansi_literal(value: str, kind: str) -> str:
     if kind.startswith(_NUMBERS):
         return _number_literal(value)
@@ -174,7 +180,7 @@ SQLITE = Dialect(
 )
 DUCKDB = Dialect(
     name="duckdb",
-    literal=lambda value, _kind: _text_literal(value),  # read as the type that it is compared with
+    literal=lambda value, _kind: _duckdb_literal(value),  # read as the type that it is compared with
     as_text=lambda column: f"CAST({column} AS VARCHAR)",
     cast_to_text=lambda column: f"CAST({column} AS VARCHAR)",
     settings=("SET TimeZone = 'UTC'",),

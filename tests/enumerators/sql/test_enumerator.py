@@ -142,20 +142,28 @@ def test_settings_of_a_postgresql_database_do_not_change_cursors(
             assert polled(engine) == [[4]]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy"])
-@pytest.mark.parametrize("column", ["name TEXT", "name"])
-def test_a_text_cursor_of_sqlite_may_contain_a_nul(
-    kind: str, column: str, tmp_path: Path, flip27_engine: Engine
+@pytest.mark.parametrize(
+    ("kind", "column", "nul"),
+    [
+        ("sqlite", "name TEXT", "char(0)"),
+        ("sqlite", "name", "char(0)"),
+        ("sqlite by sqlalchemy", "name TEXT", "char(0)"),
+        ("sqlite by sqlalchemy", "name", "char(0)"),
+        ("duckdb", "name VARCHAR", "chr(0)"),
+    ],
+)
+def test_a_text_cursor_of_sqlite_or_duckdb_may_contain_a_nul(
+    kind: str, column: str, nul: str, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     with ExitStack() as stack:
         shop = enter_shop(kind, stack, tmp_path, NotImplemented)
         shop.execute(f"CREATE TABLE keys ({column}, id INTEGER)")
         for number in range(1, 6):
-            shop.execute(f"INSERT INTO keys VALUES ('a' || char(0) || '{number}', {number})")
+            shop.execute(f"INSERT INTO keys VALUES ('a' || {nul} || '{number}', {number})")
         options = shop.with_options(table="keys", cursorColumns="name", partitionRows="2")
         engine = flip27_engine(options, schema=pa.schema([("id", pa.int64())]))
         assert batches_of(engine) == [[1, 2, 3, 4, 5]]
-        shop.execute("INSERT INTO keys VALUES ('a' || char(0) || '5x', 6)")
+        shop.execute(f"INSERT INTO keys VALUES ('a' || {nul} || '5x', 6)")
         assert polled(engine) == [[6]]
 
 
