@@ -286,7 +286,9 @@ def _id_of(after: Cursor | None) -> str:
     if after is None:
         return "from the start"
     name = f"after {after}"
-    if len(name) <= _LONGEST_ID:
+    # A comma and a blank in a value could also be those between two values.
+    is_unique = len(after.values) == 1 or not any(", " in value for value in after.values)
+    if is_unique and len(name) <= _LONGEST_ID:
         return name
     return f"{name[:_LONGEST_ID]}... {hashlib.sha256(repr(after.values).encode()).hexdigest()[:32]}"
 

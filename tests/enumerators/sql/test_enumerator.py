@@ -114,6 +114,17 @@ def test_an_enum_of_duckdb_is_refused_as_a_cursor(tmp_path: Path) -> None:
         ]
 
 
+def test_cursors_of_texts_that_look_equal_when_joined_begin_different_splits(tmp_path: Path) -> None:
+    with duckdb_shop(tmp_path) as shop:
+        shop.execute("CREATE TABLE streets (city VARCHAR, street VARCHAR, id BIGINT)")
+        shop.execute("INSERT INTO streets VALUES ('a', 'b, c', 1), ('a, b', 'c', 2), ('b', 'x', 3)")
+        options = shop.with_options(table="streets", cursorColumns="city,street", partitionRows="1")
+        assert ids(options) == [1, 2, 3]
+        names = [name for name, _ in ranges(options)]
+        assert len(set(names)) == 3
+        assert all(name.startswith(("after (a, b, c)... ", "from the start")) for name in names)
+
+
 @pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
 def test_settings_of_a_postgresql_database_do_not_change_cursors(
     postgres: PostgresServer, flip27_engine: Engine, with_adbc: bool
