@@ -64,7 +64,7 @@ def _of_sqlite(database: AdbcDatabase, relation: str, table: str | None) -> pa.S
     declared = {}
     if table is not None:
         name = database.dialect.given(table_parts(table)[-1], "string")
-        _, rows = database.rows(f"SELECT name, type FROM pragma_table_info({name})")
+        _, rows = database.rows(f"SELECT name, type FROM pragma_table_xinfo({name})")
         declared = {name: affinity(kind) for name, kind in rows}
     batches = database.batches(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}", first_rows=_SAMPLE_ROWS)
     sample = next(batches, None)

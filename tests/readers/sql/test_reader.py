@@ -454,6 +454,14 @@ def test_the_name_of_a_table_may_contain_a_dot(sqlite: Shop, uri: str) -> None:
     assert schema_of(options).field("value").type == pa.binary()
 
 
+def test_a_generated_column_of_sqlite_has_its_declared_type(sqlite: Shop) -> None:
+    columns = "id INTEGER, name TEXT AS (nullif('n' || id, 'n1')), half REAL AS (nullif(id, 1) / 2.0) STORED"
+    sqlite.execute(f"CREATE TABLE made ({columns})")
+    sqlite.execute("INSERT INTO made VALUES (1)")
+    found = schema_of(sqlite.with_options(table="made", cursorColumns="id"))
+    assert found == pa.schema([("id", pa.int64()), ("name", pa.string()), ("half", pa.float64())])
+
+
 def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text(loose: Loose) -> None:
     notes = [None] * 3000 + ["x"] * 1000
     assert [row["note"] for row in rows(loose("note TEXT", *notes))] == notes
