@@ -19,7 +19,7 @@ from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.check import FUTURE, findings
 from flip27_source.enumerators.sql.database import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, is_time, newest_allowed
-from flip27_source.enumerators.sql.log_position import log_position
+from flip27_source.enumerators.sql.log_position import cluster_of, log_position
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
@@ -121,8 +121,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         if upto is not None and upto != done and rows_behind is None:
             row_bytes = row_bytes or table.row_bytes(done, upto)
             splits = list(self._splits(table, done, upto, row_bytes))
-            seen_at = log_position(table.database)
-            splits = [replace(split, log_position=seen_at) for split in splits]
+            seen_at, cluster = log_position(table.database), cluster_of(table.database)
+            splits = [replace(split, log_position=seen_at, cluster=cluster) for split in splits]
         done = splits[-1].upto if splits else done
         return Discovery(
             splits, SqlPosition(done=done, newest=newest, rows_behind=rows_behind, row_bytes=row_bytes)

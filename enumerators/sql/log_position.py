@@ -31,7 +31,19 @@ def log_position(database: Database) -> int | None:
     return position - _PAGE_HEADER if position % _PAGE == _PAGE_HEADER else position
 
 
-def lacks_rows(database: Database, position: int) -> bool:
-    """Whether the server is a standby that has not replayed the log up to the position."""
+def cluster_of(database: Database) -> str | None:
+    """The cluster that the log belongs to, with its standbys; None if the server does not say."""
+    if database.dialect.name != "postgresql":
+        return None
+    try:
+        return str(database.value("SELECT CAST(system_identifier AS text) FROM pg_control_system()"))
+    except StatementFailure:
+        return None
+
+
+def lacks_rows(database: Database, position: int, cluster: str | None) -> bool:
+    """Whether the server is a standby of the cluster that has not replayed the log up to the position."""
     replayed = database.value(_OF_STANDBY)
-    return replayed is not None and int(replayed) < position
+    if replayed is None or int(replayed) >= position:
+        return False
+    return cluster is None or cluster_of(database) in (None, cluster)

@@ -35,6 +35,7 @@ class SqlSplit:
         rows: number of rows when the range was found.
         bytes: an estimate from the size of the rows that were found first.
         log_position: of PostgreSQL's log, in bytes; a standby that has replayed less may lack rows.
+        cluster: whose log that is; the database may be moved to another one.
     """
 
     split_id: str
@@ -43,6 +44,7 @@ class SqlSplit:
     rows: int
     bytes: int
     log_position: int | None = None
+    cluster: str | None = None
 
     @property
     def size(self) -> SplitSize:

@@ -145,11 +145,12 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         rows, failed = 0, f"the rows {_named(split)} cannot be read"
         try:
             table = self._opened()
-            if split.log_position is not None and lacks_rows(table.database, split.log_position):
+            seen_at = split.log_position
+            if seen_at is not None and lacks_rows(table.database, seen_at, split.cluster):
                 raise _no_access(
                     f"{failed}: the server is a standby that has not replayed what the driver has seen yet",
-                    "wait until it has; if uri leads to several servers, choose the primary with "
-                    "target_session_attrs=primary",
+                    "choose the primary in uri, such as with target_session_attrs=primary; or wait until the "
+                    "standby has, which it never will if the database was restored to an earlier state",
                 )
             for batch in self._batches(table, split):
                 rows += batch.num_rows

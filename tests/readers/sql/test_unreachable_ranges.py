@@ -196,6 +196,33 @@ def test_a_range_is_not_read_from_a_standby_that_has_replayed_less_than_the_rang
             assert batches_of(engine) == [[1, 2]]
 
 
+def test_a_range_of_a_database_that_was_moved_is_read_from_a_standby_of_the_new_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def use(server: PostgresServer) -> None:
+        monkeypatch.setenv("SHOP", of_postgres(server, "postgres")["uri"])
+
+    with postgres_server() as old, postgres_server() as new:
+        for server in (old, new):
+            with server.connect() as writer:
+                writer.execute("CREATE TABLE orders (id bigint)")
+                writer.execute("INSERT INTO orders VALUES (1), (2)")
+        with old.connect() as writer:
+            for number in range(3):
+                writer.execute(f"CREATE TABLE more_{number} ()")
+                writer.execute("SELECT pg_switch_wal()")
+        with new.connect() as writer:
+            writer.execute("SELECT pg_create_physical_replication_slot('standby', true)")
+        with postgres_standby(new, slot="standby", database="postgres") as standby:
+            with standby.connect() as owner:
+                until(lambda: owner.execute("SELECT to_regclass('orders') IS NOT NULL").fetchone() == (True,))
+            use(old)
+            Disturbed.change = staticmethod(lambda: use(standby))
+            options = {"driver": "postgresql", "uriEnv": "SHOP", "table": "orders", "cursorColumns": "id"}
+            engine = MicroBatchEngine({"enumerator": "sql", **options}, reader=Disturbed, schema=IDS)
+            assert batches_of(engine) == [[1, 2]]
+
+
 def check_not_quarantined(options: dict[str, str], change: Callable[[], object], *, remedy: str = "") -> None:
     Disturbed.change = staticmethod(change)
     engine = MicroBatchEngine({**options, "onSplitError": "quarantine"}, reader=Disturbed, schema=IDS)
