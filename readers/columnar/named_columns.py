@@ -110,7 +110,8 @@ class RescuedColumns(NamedColumns):
         self._whole = schema
         self._evolution = evolution
         known = {name for name in self.names if name is not None}
-        elsewhere = {name.lower() for name in evolution.elsewhere}
+        # A column of the file that has the name of the column of rescued data is rescued in it.
+        elsewhere = {name.lower() for name in evolution.elsewhere if name != evolution.rescued_name}
         self._others = [n for n in stored.names if n not in known and n.lower() not in elsewhere]
         self._grown = [
             name

@@ -104,6 +104,7 @@ class SchemaEvolution:
         schema: the columns that files are read to, without the column of rescued data.
         mode: none, rescue, failOnNewColumns, addNewColumns or addNewColumnsWithTypeWidening.
         rescued_at: the index of the column of rescued data in the whole schema; None if there is none.
+        rescued_name: its name.
         elsewhere: known columns that are not filled from the content of files.
         hints: the types that stay as they are because the user has set them.
     """
@@ -111,6 +112,7 @@ class SchemaEvolution:
     schema: pa.Schema
     mode: str
     rescued_at: int | None
+    rescued_name: str | None = None
     elsewhere: tuple[str, ...] = ()
     hints: pa.Schema | None = None
 
@@ -129,7 +131,12 @@ class SchemaEvolution:
                 remedy=f"add {name} string to the schema, or name another column with rescuedDataColumn",
             )
         return cls(
-            schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name), hints=hints
+            schema=schema.remove(at),
+            mode=mode,
+            rescued_at=at,
+            rescued_name=name,
+            elsewhere=(*elsewhere, name),
+            hints=hints,
         )
 
     def without(self, names: Collection[str]) -> SchemaEvolution:

@@ -391,3 +391,15 @@ def test_all_values_of_a_key_that_a_map_has_twice_are_rescued_as_an_array(tmp_pa
     options = {"schemaEvolutionMode": "rescue"}
     [row] = read(READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", **options)
     assert row["_rescued_data"] == {"m": {"k": [1, 2], "l": 3}, "_file_path": str(tmp_path / "a")}
+
+
+@pytest.mark.parametrize("name", ["json", *COLUMNAR])
+def test_a_column_that_has_the_name_of_the_column_of_rescued_data_is_rescued(
+    tmp_path: Path, name: str
+) -> None:
+    write_row(name, tmp_path / "a", {"id": 1, "_rescued_data": "of an earlier stage"})
+    for mode in ("rescue", "addNewColumnsWithTypeWidening"):
+        options = options_of(name, schemaEvolutionMode=mode)
+        [row] = read(READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", **options)
+        rescued = {"_rescued_data": "of an earlier stage", "_file_path": str(tmp_path / "a")}
+        assert row == {"id": 1, "_rescued_data": rescued}
