@@ -35,7 +35,7 @@ from flip27_source.readers.files.malformed_records import RecordColumns
 from flip27_source.readers.files.reader import FILE_OPTIONS, LinesReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
-from flip27_source.readers.files.text_options import MAX_LINE_BYTES, MODE
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MAX_LINE_BYTES, MODE
 from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
 from flip27_source.readers.schemas.evolution import (
@@ -189,12 +189,23 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         compared = min(count, len(names)) if options[opts.ENFORCE_SCHEMA] else max(count, len(names))
         by_position = options[opts.ENFORCE_SCHEMA] and options.is_set(opts.ENFORCE_SCHEMA)
         if not by_position and _lowered(names[:compared]) != _lowered(expected[:compared]):
+            remedy = "give a schema that matches the header, or set enforceSchema=true to ignore the names"
+            for option, own in self._own_columns():
+                if own.lower() in _lowered(names):  # enforceSchema would shift the columns
+                    remedy = f"the query uses the name {own} itself: set {option} to another name"
             raise SchemaError(
                 f"{split.path}: the header names the columns {', '.join(names)}, but the schema has "
                 + ", ".join(expected),
-                remedy="give a schema that matches the header, or set enforceSchema=true to ignore the names",
+                remedy=remedy,
             )
         self._evolution.check(split.path, pa.schema(list(schema)[count:]))
+
+    def _own_columns(self) -> Iterator[tuple[str, str]]:
+        """The columns of the schema that no field of a file fills, by the options that name them."""
+        if self._columns.corrupt_at is not None:
+            yield CORRUPT_RECORD_COLUMN.name, self.context.options[CORRUPT_RECORD_COLUMN]
+        if self._evolution.rescued_name is not None:
+            yield RESCUED_DATA_COLUMN.name, self._evolution.rescued_name
 
     def _fail(self, rows: CsvRows, bad: pa.Array, what: str, column: pa.Array | None) -> None:
         row = bad.index(True).as_py()

@@ -273,6 +273,20 @@ def test_csv_with_a_column_order_different_from_the_schema_is_refused(tmp_path: 
     assert [row["id"] for row in read(CsvLinesReader, [tmp_path / "b"], ddl, **options)] == [7]
 
 
+@pytest.mark.parametrize(
+    ("option", "name"), [("columnNameOfCorruptRecord", "_corrupt_record"), ("rescuedDataColumn", "_rescued_data")]
+)
+def test_a_csv_header_with_a_column_of_the_query_is_refused_with_the_option_that_renames_the_querys(
+    tmp_path: Path, option: str, name: str
+) -> None:
+    """enforceSchema=true, the remedy for other headers, would read each value after it to a wrong column."""
+    (tmp_path / "a").write_text(f"id,{name},note\n1,own,x\n")
+    ddl = "id bigint, _corrupt_record string, note string, _rescued_data string"
+    options = {"header": "true", "schemaEvolutionMode": "rescue"}
+    with pytest.raises(SchemaError, match=rf"uses the name {name} itself: set {option} to another name"):
+        read(CsvLinesReader, [tmp_path / "a"], ddl, **options)
+
+
 def test_csv_without_a_header_refuses_lines_with_more_fields_and_names_their_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1,x\n2,y,z,w\n")
     with pytest.raises(NewColumnsError, match=r"/a, byte 4: .*: _c2 string, _c3 string"):
