@@ -93,11 +93,13 @@ class FilesEnumerator(
                 state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
-        # Saved at once: a restart must not skip files that came since, and ends what a cursor has fixed.
-        self._saved_strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
+        # Saved at once: a restart must not skip files or overwrites that came since, and ends what a cursor
+        # has fixed.
+        strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
+        self._saved_strategy = strategy, bool(options[opts.ALLOW_OVERWRITES])
         if position is not None:
             check_listed(position, options)
-            self._saved_strategy = position.strategy
+            self._saved_strategy = _strategy_of(position)
 
     def start(self) -> None:
         self.search.listing.lister.check_root()
@@ -121,16 +123,19 @@ class FilesEnumerator(
         return replace(discovery, splits=[split for file in files for split in self._ranges(file)])
 
     def wants_checkpoint(self) -> bool:
-        """True after the first listing with another strategy or without existing files; or for messages."""
+        """True after the first listing with another strategy or without existing files; or for messages.
+
+        Whether versions are kept (``allowOverwrites``) is a part of the strategy.
+        """
         if self._notifications is not None and self._notifications.wants_checkpoint:
             return True
-        return self._position is not None and bool(self._position.strategy != self._saved_strategy)
+        return self._position is not None and _strategy_of(self._position) != self._saved_strategy
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
-        self._saved_strategy = state.position.strategy
+        self._saved_strategy = _strategy_of(state.position)
         position = replace(state.position, partly_read=self._finished.stored())
         if self._notifications is not None:
             position = replace(position, notified=self._notifications.saved(checkpoint_id))
@@ -305,3 +310,7 @@ class FilesEnumerator(
         bounds = [file.length * i // count for i in range(count)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):
             yield replace(file, start=start, end=end)
+
+
+def _strategy_of(position: FilesPosition) -> tuple[str, bool]:
+    return position.strategy, position.versions is not None

@@ -19,7 +19,7 @@ from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles
 from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, listed_by, strategy_named
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
-from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit, version_of
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import SplitSample
@@ -106,6 +106,7 @@ class FileSearch:
         if self._max_age_us is not None and position is not None:
             oldest_us = position.newest_us - self._max_age_us
         keeps_etag, limits = self._keeps_etag, self._modified_range
+        keeps_versions = self._options[opts.ALLOW_OVERWRITES]
 
         def choose(path: str, info: FileInfo) -> FileSplit | None:
             modified_us = info.modified_us
@@ -120,7 +121,10 @@ class FileSearch:
                 self._too_old.skip(path, "%s is older than maxFileAge and is not read")
                 return None
             etag = (info.etag or None) if keeps_etag else None
-            return FileSplit(path=path, length=info.length, modified_us=modified_us, etag=etag)
+            version = version_of(info.etag, modified_us, info.length) if keeps_versions else None
+            return FileSplit(
+                path=path, length=info.length, modified_us=modified_us, version=version, etag=etag
+            )
 
         return choose
 

@@ -103,9 +103,7 @@ class OverwrittenFiles(ExactFiles):
         versions: list[bytes] = []
         overwritten = 0
         for path, info in current.matching():
-            version = version_key(
-                identity_of(path, current.moves, name_only=False), _version(info), info.length
-            )
+            version = _version_key(current, path, info)
             if version in self._versions:
                 continue
             hashed = current.hash_of(path)
@@ -117,7 +115,7 @@ class OverwrittenFiles(ExactFiles):
                 if is_known:
                     overwritten += 1
                     _log.warning("%s has changed since it was read, and is read again", path)
-                files.append(replace(split, version=_version(info)))
+                files.append(split)
             versions.append(version)
             if not is_known:
                 paths.append(hashed)
@@ -130,6 +128,13 @@ class OverwrittenFiles(ExactFiles):
             versions=self._versions.runs,
             overwritten=start.overwritten + overwritten,
         )
+
+    def adopt(
+        self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
+    ) -> FilesPosition:
+        """Also these versions."""
+        versions = SeenFiles.of(_version_key(current, path, info) for path, info in files)
+        return replace(super().adopt(current, files, position), versions=versions.runs)
 
     def unknown(
         self, current: DiscoveryRound, paths: Sequence[str], position: FilesPosition
@@ -147,5 +152,6 @@ def version_key(path: str, version: str, length: int) -> bytes:
     return path_hash(f"{path}\0{version}\0{length}")
 
 
-def _version(info: FileInfo) -> str:
-    return version_of(info.etag, info.modified_us, info.length)
+def _version_key(current: DiscoveryRound, path: str, info: FileInfo) -> bytes:
+    version = version_of(info.etag, info.modified_us, info.length)
+    return version_key(identity_of(path, current.moves, name_only=False), version, info.length)

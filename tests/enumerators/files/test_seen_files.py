@@ -258,6 +258,36 @@ def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
     assert rounds.names() == []
 
 
+@pytest.mark.parametrize("has_new_file", [False, True])
+@pytest.mark.parametrize("old", ["exact", "name", "modified"])
+def test_overwrites_are_detected_from_the_run_that_allows_them_even_if_it_finds_no_file(
+    tmp_path: Path, old: str, has_new_file: bool
+) -> None:
+    """The versions of that run are stored at once; later overwrites are compared with them."""
+    write(tmp_path, "a", modified_s=1000)
+    run = Run(files_source(tmp_path, **STRATEGIES[old]))
+    assert run.names() == ["a"]
+    if has_new_file:
+        write(tmp_path, "b", modified_s=1001)
+    run.source = files_source(tmp_path, allowOverwrites=True)
+    assert [split.version for split in run.read()] == ["1001000000-4"] * has_new_file
+    write(tmp_path, "a", data=b"another", modified_s=1000)
+    assert [run.names() for _ in range(2)] == [["a"], []]
+    write(tmp_path, "a", data=b"a third", modified_s=2000)
+    assert run.names() == ["a"]
+
+
+def test_versions_are_stored_before_a_continuous_query_reads_anything(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    rounds = rounds_on(tmp_path)
+    assert rounds.names() == ["a"]
+    rounds = rounds.restarted(allowOverwrites=True)
+    assert rounds.names() == []
+    write(tmp_path, "a", data=b"another")
+    rounds = rounds.restarted()
+    assert rounds.names() == ["a"]
+
+
 @LATE
 def test_a_late_file_is_read_after_a_switch_to_exact_as_the_error_says(tmp_path: Path, late: Any) -> None:
     rounds = late(tmp_path)
