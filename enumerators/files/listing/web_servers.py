@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import unquote_to_bytes, urldefrag, urlsplit
 
 from fsspec.asyn import sync
 
@@ -21,7 +21,8 @@ _ATTRIBUTE = re.compile(
     r"""(?:[ \t\n\f\r]*+=[ \t\n\f\r]*+(?:"([^"]*+)"|'([^']*+)'|([^ \t\n\f\r>"'][^ \t\n\f\r>]*+)?))?"""
 )
 _BARE = re.compile(r"https?://[-a-zA-Z0-9@:%_+.~#?&/=]+")
-_WEB = re.compile(r"https?://")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_DEFAULT_PORT = re.compile(r":(?:80|443)?$")
 _NOT_OF_SERVERS = frozenset({"about", "blob", "data", "javascript", "mailto", "tel"})
 
 
@@ -44,7 +45,7 @@ class HttpLister(FsspecLister):
             yield {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
 
     def _links(self, folder: str) -> list[str]:
-        """The links of a page that lead below ``folder``, as URLs with their original spelling."""
+        """The links of a page that lead below ``folder``, as URLs with their original spelling below it."""
         try:
             page = sync(self._fs.loop, _page, self._fs, folder)
         except Exception as error:
@@ -87,14 +88,39 @@ def links_of(page: str, *, bare: bool = True) -> Iterator[str]:
 
 
 def _joined(folder: str, link: str) -> str | None:
-    """A link as a URL below the folder of its page; None if it leads elsewhere."""
-    if _WEB.match(link):
-        below = link.partition("://")[2].startswith(folder.partition("://")[2].rstrip("/") + "/")
-        return link if below else None  # the scheme may change between http and https
-    if link.startswith("/") and len(link) > 1:
-        scheme, mark, rest = folder.partition("://")
-        return _joined(folder, f"{scheme}{mark}{rest.partition('/')[0]}{link}")
-    return None if link in ("..", "../") else f"{folder.rstrip('/')}/{link.lstrip('/')}"
+    """A link as a URL below the folder of its page, which keeps its spelling; None if it leads elsewhere.
+
+    Servers spell links in other ways than users their paths: with escapes, or with another case of the host.
+    """
+    host, _, path = folder.partition("://")[2].rstrip("/").partition("/")
+    own = path.split("/") if path else []
+    if link.startswith("//") or _WEB.match(link):  # the scheme may change between http and https
+        other, _, below = link.partition("//")[2].partition("/")
+        if _origin(other) != _origin(host):
+            return None
+    elif link.startswith("/"):
+        below = link[1:]
+    else:
+        base = list(own)
+        while link.startswith("../"):
+            if not base:
+                return None
+            base.pop()
+            link = link[3:]
+        below = "/".join((*base, link))
+    parts = below.split("/")
+    above = parts[: len(own)]
+    if any("?" in part or "#" in part for part in above) or _decoded(above) != _decoded(own):
+        return None
+    return f"{folder.rstrip('/')}/{'/'.join(parts[len(own) :]).lstrip('/')}"
+
+
+def _origin(host: str) -> str:
+    return _DEFAULT_PORT.sub("", host.lower())
+
+
+def _decoded(parts: Sequence[str]) -> list[bytes]:
+    return list(map(unquote_to_bytes, parts))
 
 
 def name_of(folder: str, link: str) -> str | None:
@@ -104,9 +130,9 @@ def name_of(folder: str, link: str) -> str | None:
     change their sort order.
 
     Args:
-        link: a URL below the folder's; http and https may be swapped.
+        link: a URL below the folder's.
     """
-    path, _ = urldefrag(link.partition("://")[2].removeprefix(folder.partition("://")[2]))
+    path, _ = urldefrag(link.removeprefix(folder))
     path = path.lstrip("/")
     below = posixpath.normpath(path)
     if "?" in path or urlsplit(path).scheme in _NOT_OF_SERVERS or below.split("/")[0] in (".", ".."):

@@ -9,6 +9,7 @@ from collections import Counter
 from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -214,19 +215,20 @@ def test_a_path_with_a_user_is_refused_before_any_server_is_contacted(url: str, 
     assert PASSWORD not in str(caught.value)
 
 
-def page(html: str) -> type[WebFiles]:
-    """Return the class of a server with this page for its top directory."""
+def page(html: str, at: str = "/") -> type[WebFiles]:
+    """Return the class of a server with this page for a directory; PORT stands for the server's."""
 
     class Page(WebFiles):
         def is_answered(self) -> bool:
-            if self.path != "/":
+            if unquote(self.path).rstrip("/") != at.rstrip("/"):
                 return False
+            body = html.replace("PORT", str(self.connection.getsockname()[1])).encode()
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(html.encode())))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(html.encode())
+                self.wfile.write(body)
             return True
 
     return Page
@@ -249,6 +251,66 @@ def test_each_link_of_a_page_to_a_path_below_the_page_is_listed_once(
     html = "".join(f'<a href="{link}">link</a>\n' for link in links)
     with http_files(tmp_path, page(html)) as url:
         assert [path for path, _ in open_listers([url], {}).files(recursive=True)] == [f"{url}/a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "link"),
+    [
+        ("my dir", "/my%20dir/a.txt"),
+        ("my%20dir", "/my%20dir/a.txt"),
+        ("\u00e9", "/%C3%A9/a.txt"),
+        ("(x)", "/%28x%29/a.txt"),
+        ("~a", "/%7ea/a.txt"),
+        ("day=1", "/day%3D1/a.txt"),
+        ("day=1", "//LOCALHOST:PORT/day=1/a.txt"),
+        ("in", "HTTP://LocalHost:PORT/in/a.txt"),
+        ("in", "https://localhost:PORT/in/a.txt"),
+        ("in", "../in/a.txt"),
+    ],
+)
+def test_links_that_spell_the_path_in_another_way_are_below_it(
+    folder: str, link: str, tmp_path: Path
+) -> None:
+    """IIS and others write links as absolute paths, and escape other characters than users do."""
+    put_files(tmp_path, f"{unquote(folder)}/a.txt")
+    with http_files(tmp_path, page(f'<a href="{link}">', f"/{unquote(folder)}")) as url:
+        root = url.replace("127.0.0.1", "localhost") + f"/{folder}"
+        assert [path for path, _ in open_listers([root], {}).files(recursive=True)] == [f"{root}/a.txt"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "/in%2Fx/a.txt",
+        "/in?x/a.txt",
+        "/IN/x/a.txt",
+        "//elsewhere.invalid/in/x/a.txt",
+        "http://localhost:1/in/x/a.txt",
+        "../../../in/x/a.txt",
+        "../y/a.txt",
+        "/in/x/../../y/a.txt",
+        "/in",
+        "..",
+        "../../",
+    ],
+)
+def test_links_that_only_look_like_the_path_lead_elsewhere(link: str, tmp_path: Path) -> None:
+    put_files(tmp_path, "in/x/b.txt")
+    with http_files(tmp_path, page(f'<a href="{link}"><a href="b.txt">', "/in/x")) as url:
+        root = url.replace("127.0.0.1", "localhost") + "/in/x"
+        assert [path for path, _ in open_listers([root], {}).files(recursive=True)] == [f"{root}/b.txt"]
+
+
+def test_the_links_of_a_partition_directorys_page_may_escape_its_equals_sign(tmp_path: Path) -> None:
+    put_files(tmp_path, "day=1/a.txt")
+
+    class Escaping(page('<a href="/day%3D1/">')):  # type: ignore[misc]
+        def is_answered(self) -> bool:
+            below: type[WebFiles] = page('<a href="/day%3D1/a.txt">', "/day=1")
+            return bool(super().is_answered() or below.is_answered(self))
+
+    with http_files(tmp_path, Escaping) as url:
+        assert all_lines(files_query(url)) == ["day=1/a.txt"]
 
 
 def test_links_are_parsed_as_in_html(tmp_path: Path) -> None:
