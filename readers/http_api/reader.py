@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         most_requests: the most requests in a row without rows or progress.
     """
 
+    loses_whole_splits: ClassVar[bool] = False
     options: ClassVar[tuple[Option[Any], ...]] = (*HTTP_OPTIONS, MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
 
     def __init__(
@@ -74,7 +76,6 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
     def _read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         ends = self.context.end_positions
         if split.split_id in ends:
-            self._check_is_named(split)
             yield from self._read_again(split, ends[split.split_id])
             return
         if self._is_given_up(split):
@@ -101,11 +102,32 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         self, split: HttpSplit, end: HttpSplit | None
     ) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         """The rows of an attempt that ended at ``end``, even if the page size has changed."""
-        if end is not None:
-            for step in self._walk.steps_until(split, end):
-                yield self._batch(step)
+        total = left = 0 if end is None else end.count - split.count
+        try:
+            self._check_is_named(split)
+            for step in () if end is None else self._walk.steps_until(split, end):
+                if records := step.records[: max(left, 0)]:
+                    yield self._batch(replace(step, records=records))
+                left -= len(step.records)
+        except AccessError:
+            if not self._is_given_up(split):
+                raise
+        if left > 0:
+            self._lost(split, f"{left} of the {total} records of a batch that is read again cannot be read")
+        elif left < 0:
+            more = f"{-left} more records than before: the last are left out"
+            self._lost(split, f"a batch that is read again has {more}")
         if end != split:
             yield Progress(end)
+
+    def _lost(self, split: HttpSplit, what: str) -> None:
+        self.context.report_data_loss(
+            what,
+            split_id=split.split_id,
+            remedy="restart the query with onDataLoss=report, at least until this batch is complete: it then "
+            "continues with the records that it can read, and the loss is recorded. No record is missing if "
+            "an earlier attempt of the batch has written its rows",
+        )
 
     def _marked(self, step: Step) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
         if step.records:

@@ -90,8 +90,8 @@ class SinceWalk(Walk):
             if matching:
                 yield Step([dated.record for dated in matching], end, page.place, matching[0].number)
             # A record with an older time may have come, so the number alone does not tell the end.
-            is_whole = not allowed.total() if self._checks else left <= 0
-            if not new or (left < 0 and self._checks) or self._is_past(new[-1], limit, is_whole, page.place):
+            is_past = bool(new) and self._is_past(new[-1], limit, not allowed.total(), page.place)
+            if not new or is_past or (left < 0 and self._checks):
                 break
             split = self._after(split, new, page)
         if self._checks and (left or allowed.total()):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import OptionError
+from flip27_source.errors import AccessError, DataLossError, OptionError
 from flip27_source.testing.steps import Crashed, Step
 from tests.edits.edited import Edited
-from tests.http_api import HttpApi, http_api
+from tests.http_api import Answer, HttpApi, Misbehaviour, Params, http_api
 from tests.readers.http_api.reading import KINDS, records
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
@@ -65,3 +65,53 @@ def test_an_endpoint_is_given_up_with_the_batch_after_its_removal(tmp_path: Path
     source.engine.restart(options=ADDED_AGAIN)
     with pytest.raises(OptionError, match=r"page/b again, which was removed before"):
         source.batch()
+
+
+class Shuts(Misbehaviour):
+    """Endpoint b no longer exists."""
+
+    def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
+        return Answer({}, status=404) if path.endswith("/b") else api.answer(path, params)
+
+
+@pytest.mark.parametrize("step", [Step.TASKS_ENDED, Step.SINK_WRITTEN])
+def test_an_endpoint_of_a_reported_batch_that_no_longer_exists_can_be_removed_and_its_loss_is_counted(
+    tmp_path: Path, api: HttpApi, step: Step
+) -> None:
+    source = query(tmp_path, api)
+    crashes(source, step)
+    api.misbehaves(*[Shuts()] * 100)
+    source.engine.restart()
+    with pytest.raises(AccessError, match="status 404"):
+        source.batch()
+    source.engine.restart(options=REMOVED)
+    with pytest.raises(DataLossError, match=r"page/b.*: 2 of the 2 records of a batch that is read again"):
+        source.batch()
+    source.engine.restart(options={"onDataLoss": "report"})
+    assert source.batch() == [4, 5]
+    api.records += records(6)
+    assert source.batch() == [6]
+
+
+def test_a_removed_endpoint_that_still_exists_has_its_rows_in_a_batch_that_is_read_again(
+    tmp_path: Path, api: HttpApi
+) -> None:
+    source = query(tmp_path, api)
+    crashes(source, Step.SINK_WRITTEN)
+    source.engine.restart(options=REMOVED)
+    assert sorted(source.batch() or []) == [4, 4, 5, 5]
+
+
+def test_an_endpoint_on_another_server_can_be_removed_while_a_reported_batch_is_pending(
+    tmp_path: Path, api: HttpApi
+) -> None:
+    with http_api() as other:
+        other.records = records(*range(4))
+        endpoints = f"a,{other.url}/page/b"
+        source = query(tmp_path, api, endpoints=endpoints)
+        other.records += records(4, 5)
+        crashes(source, Step.SINK_WRITTEN)
+        before = len(other.requests)
+        source.engine.restart(options={**REMOVED, "onDataLoss": "report"})
+        assert source.batch() == [4, 5]
+        assert len(other.requests) == before, "no credential goes to a server that no option names"
