@@ -115,13 +115,17 @@ class Connections:
                 with contextlib.closing(answer):
                     taken = self._taken(answer)
             except (requests.exceptions.InvalidProxyURL, requests.exceptions.InvalidURL) as error:
-                raise _not_made(error) from None
+                raise _not_sent(error, str(request.url), settings) from None
             except (Unanswered, *_BROKEN) as error:
                 if deadline.is_over or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
                     raise self._late() from None
                 raise Unanswered(
                     f"the connection broke or the body was cut off: {_described(error)}"
                 ) from None
+            except Refused:
+                raise
+            except Exception as error:  # noqa: BLE001 - urllib3 raises a TypeError for a proxy without a host
+                raise _not_sent(error, str(request.url), settings) from None
             # A body without a length looks complete when its connection is closed.
             if deadline.is_over:
                 raise self._late()
@@ -344,6 +348,17 @@ def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _not_made(error: Exception) -> Refused:
     return Refused(f"it cannot be sent: {_described(error)}", "check the path, endpoints and headers")
+
+
+def _not_sent(error: Exception, url: str, settings: Mapping[str, Any]) -> Refused:
+    if requests.utils.select_proxy(url, settings["proxies"]) is None:
+        return _not_made(error)
+    # The text of the error may contain the password of the proxy.
+    return Refused(
+        f"it cannot be sent through the proxy that the environment names: {type(error).__name__}",
+        "check http_proxy, https_proxy and all_proxy of the executors: http://user:password@host:3128, with "
+        "special characters of the password escaped",
+    )
 
 
 def _described(error: BaseException) -> str:

@@ -387,3 +387,23 @@ def test_options_that_cannot_be_used_are_refused_without_their_secrets(
     with pytest.raises(OptionError, match=why) as caught:
         reader_of(api, options, share=Share())
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://tom:hunter2@",
+        "http://tom:hunter2/x@127.0.0.1:9",
+        "http://tom:hunter2@[::1:9",
+        "ftp://tom:hunter2@h",
+    ],
+)
+def test_a_proxy_that_is_no_url_is_an_access_error_that_names_it_without_its_password(
+    api: HttpApi, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    """As any other server that cannot be reached: no option quarantines or ignores the endpoint."""
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(AccessError, match="through the proxy") as caught:
+        read(api, "none", httpRetries="0")
+    assert "hunter2" not in str(caught.value)
+    assert "http_proxy" in str(caught.value)
