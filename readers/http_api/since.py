@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
-from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.http_api.answers import (
     Identity,
@@ -78,7 +77,7 @@ class SinceWalk(Walk):
         if split.at is not None and as_time(split.at)[0] == limit:
             allowed -= _ids(split)
         while True:
-            page, new = self._fetched(split)
+            page, new = self._fetched(split, limit)
             matching: list[_Dated] = []
             for dated in new:
                 if self._is_before(dated, limit, page.place):
@@ -118,12 +117,14 @@ class SinceWalk(Walk):
         count = split.count + len(new)
         return replace(split, at=newest.written, count=count, last=last, seen=tuple(sorted(seen)))
 
-    def _fetched(self, split: HttpSplit) -> tuple[Page, list[_Dated]]:
-        """A page, and its records that ``split`` has not seen."""
+    def _fetched(self, split: HttpSplit, limit: Time | None = None) -> tuple[Page, list[_Dated]]:
+        """A page, and its records that ``split`` has not seen; their times can be compared with ``limit``."""
 
         def accept(response: Response) -> tuple[Page, list[_Dated]]:
             page = Page(self._records_of(response), None, response.place)
             new = self._new(page, split)
+            if new and limit is not None:
+                self._is_before(new[0], limit, page.place)
             if not new and (len(page.records) >= self._size or next_link(response) is not None):
                 raise Doubtful(
                     f"{page.place}: the page is full but has no new record, so the following records cannot "
@@ -146,7 +147,7 @@ class SinceWalk(Walk):
             time, written = time_of(record, self._field, page.place)
             dated = _Dated(record, time, written, number)
             if before is not None and self._is_before(dated, before.time, page.place):
-                raise SplitReadError(
+                raise Doubtful(
                     f"{page.place}: record {number} of the page has the time {written!r}, which is older "
                     f"than {before.written!r} of the record before it",
                     remedy="let the API sort by sinceField, oldest first, with a parameter in the path",
@@ -169,7 +170,7 @@ class SinceWalk(Walk):
         try:
             return dated.time < time  # type: ignore[operator]
         except TypeError:
-            raise SplitReadError(
+            raise Doubtful(
                 f"{place}: record {dated.number} of the page has the time {dated.written!r}, which cannot be "
                 f"compared with {time}",
                 remedy="set option sinceField to a field whose values are all numbers or all times",

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
-from flip27_source.errors import AccessError, SplitReadError
+from flip27_source.errors import AccessError
 from tests.http_api import (
     ChangesPageSize,
     Cuts,
@@ -410,8 +410,28 @@ def test_more_records_of_equal_time_than_a_page_holds_are_an_error(api: HttpApi)
 
 def test_since_refuses_records_that_come_newest_first(api: HttpApi) -> None:
     api.records = records(9, 3)
-    with pytest.raises(SplitReadError, match="record 1 of the page has the time '2026-01-01T00:00:01Z'"):
+    with pytest.raises(AccessError, match="record 1 of the page has the time '2026-01-01T00:00:01Z'"):
         read(api, "none", pagination="since", sinceField="at", pageSize="9")
+
+
+@pytest.mark.parametrize("at", ['"2025-12-31T00:00:00Z"', "17"], ids=["order", "kind"])
+def test_a_page_of_since_that_is_out_of_order_once_is_requested_again(api: HttpApi, at: str) -> None:
+    """A replica that lags, or a sort that is not stable; it says nothing about the records that follow."""
+    body = b'[{"id": 0, "at": "2026-01-01T00:00:00Z"}, {"id": 9, "at": %s}]' % at.encode()
+    api.misbehaves(None, Says(body))
+    share = read(api, "since")
+    assert (share.ids, share.pauses) == (ALL, [1])
+
+
+@pytest.mark.parametrize("start", ["first", "later"])
+def test_times_of_another_kind_than_in_the_batch_that_is_read_again_are_an_access_error(
+    api: HttpApi, start: str
+) -> None:
+    first = read(api, "since")
+    begin = first.marks[0][0] if start == "later" else None
+    api.misbehaves(*[Says(b'[{"id": 0, "at": 17}]')] * 2)
+    with pytest.raises(AccessError, match="cannot be compared"):
+        read(api, "since", begin, end=first.position, httpRetries="1")
 
 
 @pytest.mark.parametrize(
