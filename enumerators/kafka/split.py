@@ -123,11 +123,15 @@ def _length(split: KafkaSplit) -> int:
 
 
 def _cut(split: KafkaSplit, count: int) -> Iterator[KafkaSplit]:
-    """The range in this number of parts, at least one, whose lengths differ by at most 1."""
+    """The range in this number of parts, at least one, whose lengths differ by at most 1.
+
+    Longer parts are first, because the longest ranges of a batch are given to its first tasks.
+    """
     count = max(1, min(count, _length(split)))
+    length, longer = divmod(_length(split), count)
     first = split.next
     for number in range(count):
-        end = split.next + _length(split) * (number + 1) // count
+        end = first + length + (number < longer)
         yield replace(split, next=first, end=end)
         first = end
 

@@ -35,6 +35,14 @@ def batch_read(
     return offsets_of(planned_read(options_of(broker, topic, **more), schema).rows())
 
 
+@pytest.mark.parametrize("most", [3, 7])
+def test_the_parts_of_a_partition_are_in_the_order_of_their_offsets(most: int, kafka: KafkaBroker) -> None:
+    topic = kafka.filled_topic([b"%d" % number for number in range(20)])
+    given = {"maxRecordsPerPartition": most}
+    assert offsets_of(read(kafka, topic, **given).rows) == {f"{topic}/0": list(range(20))}
+    assert batch_read(kafka, topic, **given) == {f"{topic}/0": list(range(20))}
+
+
 def filled(broker: KafkaBroker, *counts: int) -> str:
     """Return a topic whose partitions have as many records as given, an hour apart, starting in 1970."""
     topic = broker.topic(len(counts))
