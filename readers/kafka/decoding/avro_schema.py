@@ -26,7 +26,7 @@ class AvroSchema:
 
     Attributes:
         place: where the schema comes from, for messages.
-        stored: the fields, with the Arrow types of their values.
+        names: the names of the fields.
         getter: returns the function that gets a field of a record, by its name.
     """
 
@@ -49,22 +49,26 @@ class AvroSchema:
                 f"the Avro schema of {where} is {str(schema)[:100]}, but values must be records",
                 remedy="leave valueFormat out and decode the values in the query",
             )
-        types = AvroTypes(schema)
-        try:
-            self.stored = pa.schema(
-                [(field["name"], types.arrow_type(field["type"])) for field in schema["fields"]]
-            )
-        except MismatchError as mismatch:
-            raise SchemaError(
-                f"the Avro schema of {where}: {mismatch}", remedy="leave valueFormat out"
-            ) from None
-        self._decoded_by = fastavro.parse_schema(types.decoded_by(schema))
+        self._types = AvroTypes(schema)
+        self._fields = {field["name"]: field["type"] for field in schema["fields"]}
+        self.names = list(self._fields)
+        self._decoded_by = fastavro.parse_schema(self._types.decoded_by(schema))
         self._read = fastavro.schemaless_reader
 
     @property
     def type(self) -> pa.DataType:
         """The type of the records, in Spark's types."""
-        return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
+        return pa.struct([(name, spark_type(self.stored(name).type)) for name in self.names])
+
+    def stored(self, name: str) -> pa.Field:
+        """The field, with the Arrow type of its values; raises SchemaError if there is none."""
+        try:
+            return pa.field(name, self._types.arrow_type(self._fields[name]))
+        except MismatchError as mismatch:
+            raise SchemaError(
+                f"the Avro schema of {self.place}: field {name}: {mismatch}",
+                remedy="leave the field out in .schema(...), or leave valueFormat out",
+            ) from None
 
     def record(self, value: bytes) -> Any:
         """The fields of one value; raises ValueError, which says why, if there are none."""

@@ -60,13 +60,16 @@ class ProtobufMessage:
         self._where, self.name = where, descriptor.full_name
         self.place = f"{where}, {self.name}"
         self._class = protobuf.GetMessageClass(descriptor)
-        fields = [_Field(field, (self.name,)) for field in descriptor.fields]
-        self._fields = {field.name: field for field in fields}
-        self.stored = pa.schema([(field.name, field.type) for field in fields])
+        self._fields = {field.name: field for field in descriptor.fields}
+        self.names = list(self._fields)
 
     @property
     def type(self) -> pa.DataType:
-        return pa.struct(list(self.stored))
+        return pa.struct([self.stored(name) for name in self.names])
+
+    def stored(self, name: str) -> pa.Field:
+        """The field, with the Arrow type of its values; raises SchemaError if there is none."""
+        return pa.field(name, self._field(name).type)
 
     def record(self, value: bytes) -> Any:
         """The message in ``value``; raises ValueError, which says why, if there is none."""
@@ -78,7 +81,10 @@ class ProtobufMessage:
         return message
 
     def getter(self, name: str) -> Convert:
-        return self._fields[name].value
+        return self._field(name).value
+
+    def _field(self, name: str) -> _Field:
+        return _Field(self._fields[name], (self.name,))
 
 
 class _Field:
@@ -136,7 +142,8 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Con
     if descriptor.full_name in inside:
         raise SchemaError(
             f"the message type {descriptor.full_name} contains itself, and Spark has no type for it",
-            remedy="leave valueFormat out and decode the values in the query",
+            remedy="leave the field out in .schema(...), or leave valueFormat out and decode the values in "
+            "the query",
         )
     fields = [_Field(field, (*inside, descriptor.full_name)) for field in descriptor.fields]
     kind = pa.struct([(field.name, field.type) for field in fields])

@@ -21,8 +21,8 @@ class RecordValues(ValueDecoder):
         self.type = kind
         self._record = writer.record
         nullable = pa.schema([field.with_nullable(True) for field in kind])
-        self._columns = NamedColumns(writer.place, nullable, writer.stored.names)
-        self._fields = [writer.stored.field(name) for name in self._columns.names_to_read]
+        self._columns = NamedColumns(writer.place, nullable, writer.names)
+        self._fields = [writer.stored(name) for name in self._columns.names_to_read]
         self._getters = [writer.getter(name) for name in self._columns.names_to_read]
         self._batch([])
 

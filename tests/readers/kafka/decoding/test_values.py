@@ -347,6 +347,27 @@ def test_with_a_registry_value_message_selects_the_type_and_other_types_are_fail
         decoded([], **{**given, "valueMessage": "shop.Other"})
 
 
+@pytest.mark.parametrize("value_format", ["avro", "protobuf"])
+def test_a_field_of_a_recursive_type_is_an_error_only_if_it_is_read(
+    value_format: str, registry: SchemaRegistryServer
+) -> None:
+    if value_format == "avro":
+        fields = [{"name": "id", "type": "long"}, {"name": "child", "type": ["null", "Node"]}]
+        node = {"type": "record", "name": "Node", "fields": fields}
+        number, payload = registry.add("orders-value", node), avro({"id": 7, "child": None}, node)
+    else:
+        file = descriptor_pb2.FileDescriptorProto(name="node.proto", syntax="proto3")
+        message = file.message_type.add(name="Node")
+        message.field.add(name="id", number=1, type=KINDS.TYPE_INT64)
+        message.field.add(name="child", number=2, type=KINDS.TYPE_MESSAGE, type_name=".Node")
+        number, payload = registry.add("orders-value", file, kind="PROTOBUF"), b"\0\x08\7"
+    given = {"valueFormat": value_format, "schemaRegistryUrl": registry.url}
+    found = decoded([framed(number, payload)], pa.struct([("id", pa.int64())]), **given)
+    assert (found.values.to_pylist(), found.failures) == ([{"id": 7}], {})
+    with pytest.raises(SchemaError, match=r"Node(, which)? contains itself"):
+        decoded([], **given)
+
+
 def test_a_value_without_a_required_field_does_not_decode() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     kind = pa.struct(
