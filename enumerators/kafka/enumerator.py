@@ -67,6 +67,7 @@ class KafkaEnumerator(
         self._planned: dict[str, int] = {}
         # What was planned since the last checkpoint.
         self._moved: dict[str, int] = {}
+        self._restarted: set[str] = set()
         self._group = group_of(options)
         self._group_offsets = GroupOffsets()
         self._reported: set[str] = set()
@@ -128,8 +129,11 @@ class KafkaEnumerator(
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
         if self._group is not None and self._moved:
-            self.context.perform_after_completion(CommitOffsets(group=self._group, offsets=self._moved))
-            self._moved = {}
+            action = CommitOffsets(
+                group=self._group, offsets=self._moved, restarted=tuple(sorted(self._restarted))
+            )
+            self.context.perform_after_completion(action)
+            self._moved, self._restarted = {}, set()
         self._request = self._next_request()
         state = self._assigner.state()
         if state is not None:
@@ -181,16 +185,16 @@ class KafkaEnumerator(
             # Nothing is left of it: the split ends.
             return BoundedRange(read=replace(split, next=0, end=0), rest=None)
         end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
-        if budget.rows is not None:
-            end = min(end, at.next + budget.rows)
-        if self._most_of_partition is not None:
-            end = min(end, at.next + self._most_of_partition)
+        limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
+        end = min([end, *(at.next + most for most in limits)])
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
         self._assigner.planned(at)
         self._planned[split.split_id] = end
         if self._group is not None:
             self._moved[split.split_id] = end
+            if at.next < split.next:
+                self._restarted.add(split.split_id)
         return BoundedRange(
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),

@@ -26,10 +26,12 @@ class CommitOffsets:
     Attributes:
         group: the consumer group.
         offsets: the next offset to read, by split.
+        restarted: the splits that continued at a lower offset after a loss, as in a recreated topic.
     """
 
     group: str
     offsets: Mapping[str, int]
+    restarted: tuple[str, ...] = ()
 
 
 def group_of(options: Options) -> str | None:
@@ -66,6 +68,9 @@ class GroupOffsets:
         """
         kafka = imported()
         with self._lock:
+            for split_id in action.restarted:
+                self._committed.pop(split_id, None)
+                self._failed.pop(split_id, None)
             ahead = dict(self._failed)
             for split_id, offset in action.offsets.items():
                 if offset > max(self._committed.get(split_id, -1), ahead.get(split_id, -1)):

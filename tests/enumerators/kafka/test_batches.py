@@ -318,6 +318,21 @@ def test_offsets_that_could_not_be_committed_are_committed_with_those_of_the_nex
     assert committed(kafka, topic, topic, 2) == [3, 3]
 
 
+def test_the_offsets_of_a_recreated_topic_are_committed_though_they_are_lower(kafka: KafkaBroker) -> None:
+    topic = filled(kafka, 5)
+    given = {"commitOffsets": "true", "failOnDataLoss": "false"}
+    engine = read(kafka, topic, **given, **{"kafka.group.id": topic})
+    kafka.produce(topic, [b"more"])
+    continued(engine)
+    kafka.recreate_topic(topic, [b"new"] * 2)
+    engine.process_all_available()
+    kafka.produce(topic, [b"more"])
+    engine.process_all_available()
+    kafka.produce(topic, [b"another"])
+    engine.process_all_available()
+    assert committed(kafka, topic, topic, 1) == [4]
+
+
 def test_without_the_option_nothing_is_committed(kafka: KafkaBroker) -> None:
     topic = filled(kafka, 3)
     engine = read(kafka, topic, **{"kafka.group.id": topic})
