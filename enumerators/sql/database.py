@@ -71,7 +71,9 @@ class Secrets:
         with contextlib.suppress(ValueError):
             secrets.add(urlsplit(uri).password or "")
         # Drivers may split a URI elsewhere if its password contains an unescaped / or @.
-        user, is_given, _ = uri.partition("://")[2].rpartition("@")
+        # A DSN, or a mistyped URI, has no "://".
+        authority = uri.partition("://")[2] or ("" if uri.startswith("file:") else uri)
+        user, is_given, _ = authority.rpartition("@")
         name, has_password, rest = user.partition(":")
         if is_given and has_password and "@" not in name:
             secrets.add(rest)

@@ -113,6 +113,8 @@ def test_the_name_of_the_database_selects_the_dialect() -> None:
         ("postgresql://flip27@db/shop", "s3cr@t!"),
         ("host=db user=flip27 password=s3cr@t!", None),
         ("snowflake://u@account/db?token=s3cr@t!", None),
+        ("flip27:s3cr@t!@tcp(localhost:3306)/shop", None),
+        ("postgresql:/flip27:s3cr@t!@db/shop", None),
     ],
 )
 def test_secrets_are_masked_in_the_errors_of_drivers(uri: str, password: str | None) -> None:
@@ -127,6 +129,7 @@ def test_secrets_are_masked_in_the_errors_of_drivers(uri: str, password: str | N
         "postgresql://flip27:S3cr@etPw@127.0.0.1:1/shop",
         "postgresql://flip27:S3cr#etPw@127.0.0.1:1/shop",
         "postgresql://flip27:S3cr?etPw@127.0.0.1:1/shop",
+        "postgresql:/flip27:S3cr@etPw@127.0.0.1:1/shop",
         "host=127.0.0.1 port=1 user=x password=S3cr etPw",
         "host=127.0.0.1 port=1 user=x password='S3cr etPw' sslmode=etPw",
     ],
