@@ -170,10 +170,15 @@ def starts_at_latest(options: Options) -> bool:
     return options[STARTING_CURSOR].strip().lower() == LATEST
 
 
-def table_parts(table: str) -> tuple[str, ...]:
-    """The parts of a table's name without quotation marks, such as the schema and the table."""
+def table_parts(table: str, *, folds: bool = False) -> tuple[str, ...]:
+    """The parts of a table's name without quotation marks, such as the schema and the table.
+
+    Args:
+        folds: whether the database takes parts without quotation marks in lower case.
+    """
     return tuple(
-        part[1:-1].replace('""', '"') if part[0] in '"`[' else part for part in re.findall(_NAME, table)
+        part[1:-1].replace('""', '"') if part[0] in '"`[' else part.lower() if folds else part
+        for part in re.findall(_NAME, table)
     )
 
 

@@ -86,7 +86,7 @@ def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> 
 
 def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
     """The types of those columns of a table whose declared type has a counterpart in Spark."""
-    *schema, name = table_parts(table)
+    *schema, name = table_parts(table, folds=database.dialect.name == "postgresql")
     kinds = {}
     for column in database.columns(name, ".".join(schema) or None):
         kind = _of_declared(column["type"])

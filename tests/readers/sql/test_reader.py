@@ -454,6 +454,15 @@ def test_the_name_of_a_table_may_contain_a_dot(sqlite: Shop, uri: str) -> None:
     assert schema_of(options).field("value").type == pa.binary()
 
 
+def test_the_name_of_a_postgresql_table_may_be_written_in_another_case_by_sqlalchemy(
+    postgres: PostgresServer,
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE orders (id bigint, price numeric(10, 2))")
+        options = of_postgres(postgres, name, with_adbc=False, table="PUBLIC.Orders", cursorColumns="id")
+        assert schema_of(options) == pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
+
+
 def test_a_generated_column_of_sqlite_has_its_declared_type(sqlite: Shop) -> None:
     columns = "id INTEGER, name TEXT AS (nullif('n' || id, 'n1')), half REAL AS (nullif(id, 1) / 2.0) STORED"
     sqlite.execute(f"CREATE TABLE made ({columns})")
