@@ -103,11 +103,11 @@ class CursorTable:
         return cursors[0] if cursors else None
 
     def check_newest(self, newest: Cursor | None) -> None:
-        """Refuse a greatest cursor after which no row can follow: no value is above infinity and NaN."""
+        """Refuse a greatest cursor with infinity or NaN at its start, because no value is greater."""
         if newest is None:
             return
-        pairs = zip(newest.values, newest.types, strict=True)
-        if any(_is_infinite(*pair) for pair in pairs if pair[1].startswith(_MAY_BE_INFINITE)):
+        value, kind = newest.values[0], newest.types[0]
+        if kind.startswith(_MAY_BE_INFINITE) and _is_greatest(value, kind):
             raise DiscoveryError(
                 f"{self.name} has a row with the cursor {newest}: no later row could be greater",
                 remedy="correct the row, or leave such rows out with option query",
@@ -280,12 +280,14 @@ class CursorTable:
         return condition
 
 
-def _is_infinite(value: str, kind: str) -> bool:
+def _is_greatest(value: str, kind: str) -> bool:
     try:
         number = Decimal(value)  # because a numeric may be greater than any float
     except InvalidOperation:
         return False
-    return not (math.isfinite(float(value)) if kind == "number" else number.is_finite())
+    if number.is_nan():
+        return True
+    return number > 0 and not (math.isfinite(float(value)) if kind == "number" else number.is_finite())
 
 
 class BrokenConnection(Exception):  # noqa: N818 - not an error yet

@@ -185,6 +185,23 @@ def test_a_row_with_the_greatest_possible_cursor_stops_the_query(sqlite: Shop) -
         ids(sqlite.with_options(table="scores", cursorColumns="score", discoveryRetries="0"))
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
+@pytest.mark.parametrize("score", ["-1e999", "1e999"])
+def test_infinity_at_the_end_of_a_cursor_and_minus_infinity_do_not_stop_the_query(
+    kind: str, score: str, tmp_path: Path, request: pytest.FixtureRequest, flip27_engine: Engine
+) -> None:
+    with ExitStack() as stack:
+        shop = enter_shop(kind, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
+        shop.execute("CREATE TABLE scores (id BIGINT, score DOUBLE PRECISION)")
+        infinite = score if kind == "sqlite" else f"'{score[:-5]}infinity'"
+        shop.execute(f"INSERT INTO scores VALUES (1, {infinite})")
+        columns = "id,score" if score == "1e999" else "score,id"
+        engine = flip27_engine(shop.with_options(table="scores", cursorColumns=columns))
+        assert batches_of(engine) == [[1]]
+        shop.execute("INSERT INTO scores VALUES (2, 0)")
+        assert polled(engine) == [[2]]
+
+
 def test_an_id_alone_can_be_the_cursor(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS[:3])
     engine = flip27_engine(shop.with_options(cursorColumns="id", partitionRows="2"))
