@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.sql.split import SqlSplit
-from flip27_source.errors import AccessError
+from flip27_source.errors import AccessError, Flip27Error
 from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.testing import MicroBatchEngine, run
 from tests.deadline import until
@@ -119,6 +119,23 @@ def test_a_range_is_not_quarantined_if_the_table_is_replaced_while_the_task_read
         check_not_quarantined(
             options, lambda: [connection.execute(each) for each in [next(changes, "SELECT")]]
         )
+
+
+def test_the_remedy_for_the_journal_of_a_killed_writer_of_sqlite_says_how_to_remove_it(tmp_path: Path) -> None:
+    with sqlite_shop(tmp_path) as shop:
+        shop.insert(ORDERS)
+        file = shop.options["uri"]
+        code = (
+            "import os, sqlite3, sys; connection = sqlite3.connect(sys.argv[1]); "
+            "connection.execute('PRAGMA cache_size = 2'); connection.execute('BEGIN IMMEDIATE'); "
+            "connection.executemany('INSERT INTO orders VALUES (?, 1, ?)', "
+            "((number, 'x' * 500) for number in range(100, 2000))); os._exit(1)"
+        )
+        subprocess.run([sys.executable, "-c", code, file], check=False)
+        with pytest.raises(Flip27Error, match=r"readonly database(?s:.)*open the file once with a program that"):
+            list(run(shop.options))
+        shop.execute("SELECT 1 FROM sqlite_master")
+        assert sum(batch.num_rows for batch in run(shop.options)) == 6
 
 
 @pytest.mark.parametrize("settings", ["", "cache=private", "mode=rwc"])
