@@ -34,8 +34,7 @@ _REMEDIES = (
     (r"no such table|does not exist|unknown table|catalog error|undefinedtable|no such column|binder error",
      "check options table, query and cursorColumns, and the rights of the user"),
     (r"readonly database|read-only database",
-     "a program that wrote was probably killed: open the file once with a program that may write, which removes "
-     "the journal that was left: sqlite3 FILE 'SELECT 1 FROM sqlite_master'"),
+     "remove the journal of a writer that was killed: sqlite3 FILE 'SELECT 1 FROM sqlite_master'"),
     (r"permission denied|not authorized", "give the user of uri the right to SELECT"),
     (r"invalid byte sequence",
      "correct the texts that are not UTF-8; or select bytes by option query: convert_to(name, 'SQL_ASCII')"),
