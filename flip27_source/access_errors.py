@@ -261,7 +261,8 @@ def _by_type(error: BaseException) -> Cause | None:
     names = (kind.__name__ for kind in type(error).__mro__)
     cause = next((_TYPES[name] for name in names if name in _TYPES), None)
     if cause is None and isinstance(error, OSError) and error.errno is not None:
-        return _ERRNOS.get(error.errno)
+        # libhdfs and NFS have own numbers; libraries of formats have negative ones.
+        return _ERRNOS.get(error.errno, NETWORK if error.errno > 0 else None)
     if type(error).__module__.startswith("adbc_"):
         return cause or _matching(_DUCKDB, str(error))
     # Arrow's errors have nothing but a text; those of others may quote names of files and content.

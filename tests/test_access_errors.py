@@ -116,6 +116,11 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     "no endpoint of AWS": (EndpointConnectionError(endpoint_url="http://x"), "the server cannot be reached"),
     "no endpoint of Azure": (ServiceRequestError("no"), "the server cannot be reached"),
     "stale mount": (OSError(errno.ESTALE, "Stale file handle"), "the server cannot be reached"),
+    "error of Java that libhdfs does not map": (
+        OSError(255, "HDFS pread failed. Detail: [errno 255] Unknown error 255"),
+        "the server cannot be reached",
+    ),
+    "error of NFS that Python does not name": (OSError(524, "Unknown error 524"), "the server cannot be"),
     "full disk": (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
     "full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk is full"),
     "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
