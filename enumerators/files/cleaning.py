@@ -15,7 +15,7 @@ from typing import Any
 
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.archive import LocalFile, RemoteFile, archive, entry_of
-from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.entries import has_version_tag, version_tag_of, was_modified_at
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.lister import GlobLevels
@@ -244,11 +244,10 @@ def _is_same(info: Mapping[str, Any] | None, action: CleanFile) -> bool:
     if info is None:
         return False
     is_same = int(info.get("size") or 0) == action.length
-    if action.etag and etag_of(info):
-        is_same = is_same and etag_of(info) == action.etag
+    if action.etag and version_tag_of(info):
+        is_same = is_same and has_version_tag(info, action.etag)
     else:
-        # Some servers report fractions of a second in some answers only.
-        is_same = is_same and modified_us(info) // 1_000_000 == action.modified_us // 1_000_000
+        is_same = is_same and was_modified_at(info, action.modified_us)
     if not is_same:
         _not_cleaned(action, _CHANGED)
     return is_same

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 
 def etag_of(info: Mapping[str, Any]) -> str:
-    """The identifier of an object's version in an fsspec listing entry; empty if there is none."""
+    """The ETag in an fsspec listing entry; empty if there is none."""
     return str(info.get("ETag") or info.get("etag") or "")
+
+
+def version_tag_of(info: Mapping[str, Any]) -> str:
+    """The identifier of an object's content in an fsspec listing entry; empty if there is none.
+
+    On Google Cloud Storage it is the generation: the ETag changes with the metadata and the storage class.
+    """
+    return str(info.get("generation") or "") or etag_of(info)
+
+
+def has_version_tag(info: Mapping[str, Any], tag: str) -> bool:
+    """Whether an entry is of this version; its tag may be an ETag that an earlier flip27 has stored."""
+    return tag.strip('"') in (version_tag_of(info).strip('"'), etag_of(info).strip('"'))
 
 
 def content_hash_of(info: Mapping[str, Any]) -> str:
@@ -33,9 +46,26 @@ _TIME_KEYS = (
 )
 
 
+_TIME_KEYS_OF_GENERATIONS = ("ctime", "timeCreated", *_TIME_KEYS)
+"""Of Google Cloud Storage, where the time of the last update is also that of the metadata."""
+
+
 def modified_us(info: Mapping[str, Any]) -> int:
-    """The modification time in an fsspec listing entry, whatever key the file system uses."""
-    for key in _TIME_KEYS:
+    """The modification time of the content in an fsspec listing entry, whatever key the file system uses."""
+    return _time_us(info, _TIME_KEYS_OF_GENERATIONS if info.get("generation") else _TIME_KEYS)
+
+
+def was_modified_at(info: Mapping[str, Any], time_us: int) -> bool:
+    """Whether an entry has this time, which an earlier flip27 may have stored; seconds are compared.
+
+    Some servers report fractions of a second in only some of their answers.
+    """
+    times = (modified_us(info), _time_us(info, _TIME_KEYS))
+    return any(one // 1_000_000 == time_us // 1_000_000 for one in times)
+
+
+def _time_us(info: Mapping[str, Any], keys: Sequence[str]) -> int:
+    for key in keys:
         value = info.get(key)
         if isinstance(value, datetime):
             return int(value.timestamp() * 1_000_000)

@@ -20,7 +20,12 @@ from typing import Any, BinaryIO, ClassVar, Self, cast
 import pyarrow as pa
 
 from flip27_source.access_errors import access_error
-from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.entries import (
+    has_version_tag,
+    modified_us,
+    version_tag_of,
+    was_modified_at,
+)
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
@@ -275,11 +280,10 @@ def check_version(split: FileSplit, info: _Info, *, has_times: bool = True) -> N
     what, is_same = "modification time", True
     if isinstance(info, os.stat_result):
         is_same = info.st_mtime_ns // 1000 == split.modified_us
-    elif (etag := etag_of(info)) and split.known_etag:
-        what, is_same = "ETag", etag.strip('"') == split.known_etag.strip('"')
-    elif (now_us := modified_us(info)) and split.modified_us and has_times:
-        # Some servers report fractions of a second in only some of their answers.
-        is_same = now_us // 1_000_000 == split.modified_us // 1_000_000
+    elif version_tag_of(info) and split.known_etag:
+        what, is_same = "ETag", has_version_tag(info, split.known_etag)
+    elif modified_us(info) and split.modified_us and has_times:
+        is_same = was_modified_at(info, split.modified_us)
     if not is_same:
         raise SplitReadError(
             f"{split.path} has changed since it was discovered: its {what} differs", remedy=_CHANGED_REMEDY

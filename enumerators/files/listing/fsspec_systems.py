@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flip27_source.enumerators.files.entries import etag_of, modified_us
+from flip27_source.enumerators.files.entries import etag_of, modified_us, version_tag_of
 from flip27_source.enumerators.files.listing.errors import (
     no_such_path,
     not_answered,
@@ -189,4 +189,6 @@ class FsspecLister(Lister):
 
 
 def _file_info(info: Mapping[str, Any]) -> FileInfo:
-    return FileInfo(int(info["size"]), modified_us(info), etag_of(info))
+    tag, etag = version_tag_of(info), etag_of(info)
+    former = "" if tag == etag else etag
+    return FileInfo(int(info["size"]), modified_us(info), tag, former_etag=former)

@@ -20,14 +20,16 @@ class FileInfo:
     Attributes:
         length: in bytes.
         modified_us: modification time, microseconds since the epoch.
-        etag: the ETag, if there is one.
+        etag: the ETag, or on Google Cloud Storage the generation; empty if there is none.
         changed_us: when the entry last changed; on local disk, moving the file there also changes it.
+        former_etag: what an earlier flip27 has stored instead of ``etag``; empty if it is the same.
     """
 
     length: int
     modified_us: int
     etag: str = ""
     changed_us: int = 0
+    former_etag: str = ""
 
     @property
     def appeared_us(self) -> int:

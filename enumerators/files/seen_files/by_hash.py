@@ -103,8 +103,11 @@ class OverwrittenFiles(ExactFiles):
         versions: list[bytes] = []
         overwritten = 0
         for path, info in current.matching():
-            version = _version_key(current, path, info)
+            version = _version_key(current, path, info, info.etag)
             if version in self._versions:
+                continue
+            if info.former_etag and _version_key(current, path, info, info.former_etag) in self._versions:
+                versions.append(version)
                 continue
             hashed = current.hash_of(path)
             is_known = hashed in self._seen
@@ -133,7 +136,7 @@ class OverwrittenFiles(ExactFiles):
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
         """Also these versions."""
-        versions = SeenFiles.of(_version_key(current, path, info) for path, info in files)
+        versions = SeenFiles.of(_version_key(current, path, info, info.etag) for path, info in files)
         return replace(super().adopt(current, files, position), versions=versions.runs)
 
     def unknown(
@@ -152,6 +155,6 @@ def version_key(path: str, version: str, length: int) -> bytes:
     return path_hash(f"{path}\0{version}\0{length}")
 
 
-def _version_key(current: DiscoveryRound, path: str, info: FileInfo) -> bytes:
-    version = version_of(info.etag, info.modified_us, info.length)
+def _version_key(current: DiscoveryRound, path: str, info: FileInfo, etag: str) -> bytes:
+    version = version_of(etag, info.modified_us, info.length)
     return version_key(identity_of(path, current.moves, name_only=False), version, info.length)
