@@ -8,7 +8,7 @@ since, which the query would take for the one that it has read.
 from __future__ import annotations
 
 from flip27_source.enumerators.postgres.connection import Connection
-from flip27_source.enumerators.postgres.server import Slot
+from flip27_source.enumerators.postgres.server import Slot, slot_of
 from flip27_source.enumerators.postgres.split import Committed, lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 
@@ -44,6 +44,11 @@ def other_log(
         return None  # in use, or from before the publication
     if found == (last if last.lsn >= slot.confirmed else None):
         return None
+    present = slot_of(connection, slot.name)
+    if present is None:
+        return None
+    if present.confirmed != slot.confirmed:  # the driver, or a task, has moved it forward meanwhile
+        return other_log(connection, present, publication, read_to=read_to, last=last)
     return (
         f"the log of the server before {lsn_text(read_to)} is not the one that this query has read: the "
         "server was set back to an image of its disk, and has written other changes since"

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from flip27_source.enumerators.postgres.connection import ServerError
+from flip27_source.enumerators.postgres.server import slot_of
+from flip27_source.enumerators.postgres.set_back import other_log
+from flip27_source.enumerators.postgres.split import Committed
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError, Flip27Error
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.postgres.faults import (
@@ -239,6 +242,19 @@ def test_a_server_that_was_set_back_to_an_image_and_has_written_more_since_is_da
         shop.execute("INSERT INTO orders VALUES (13, 'x')")
         assert shop.changes(caught_up(reporting))[-1] == ("c", 13, "x")
         reporting.stop()
+
+
+def test_a_slot_that_the_query_moves_forward_while_logs_are_compared_is_no_data_loss(shop: FaultyShop) -> None:
+    caught_up(shop.engine()).stop()
+    before = slot_of(shop.control, shop.slot)
+    assert before is not None
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    read_to = shop.flushed()
+    found = other_log(shop.control, before, shop.slot, read_to=read_to, last=Committed(lsn=read_to, at_us=0))
+    assert found is not None  # nothing was committed at that position
+    shop.advance(read_to)
+    last = Committed(lsn=before.confirmed, at_us=0)
+    assert other_log(shop.control, before, shop.slot, read_to=read_to, last=last) is None
 
 
 def test_a_standby_is_refused(shop: FaultyShop) -> None:
