@@ -244,7 +244,9 @@ def test_a_server_that_was_set_back_to_an_image_and_has_written_more_since_is_da
         reporting.stop()
 
 
-def test_a_slot_that_the_query_moves_forward_while_logs_are_compared_is_no_data_loss(shop: FaultyShop) -> None:
+def test_a_slot_that_the_query_moves_forward_while_logs_are_compared_is_no_data_loss(
+    shop: FaultyShop,
+) -> None:
     caught_up(shop.engine()).stop()
     before = slot_of(shop.control, shop.slot)
     assert before is not None
