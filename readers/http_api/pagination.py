@@ -108,6 +108,11 @@ class Walk(ABC):
         """True if the whole page equals one of those with the digests ``known``."""
         return self._checks and len(page.records) > 0 and self._identity.page_digest(page) in known
 
+    def _check_found(self, page: Page, *, at_end: bool) -> None:
+        """The last record read is not there: an error, unless there are just fewer records, unchecked."""
+        if self._checks or not at_end:
+            raise changed_records(page.place, "the last record that was read is not at its previous position")
+
     def _place_after(self, page: Page, split: HttpSplit, taken: int) -> int | None:
         """The index on the page after the ``taken`` records that were read; None if they do not match."""
         if taken == 0:
@@ -144,11 +149,10 @@ class ChainWalk(Walk):
             ends = page.following is None or (self._empty_page_ends and not page.records)
             ends = ends or page.following == split.at
             if first is None and (ends or split.taken <= len(page.records)):
-                raise changed_records(
-                    page.place, "the last record that was read is not at its previous position"
-                )
+                self._check_found(page, at_end=ends)
+                return
             records = [] if first is None else page.records[first:]
-            stays = ends or (self._empty_page_ends and first is not None)
+            stays = ends or self._empty_page_ends
             if stays and records:
                 split = self._moved(split, split.at, len(page.records), page, first or 0)
                 yield Step(records, split, page.place, first or 0)
@@ -166,8 +170,10 @@ class ChainWalk(Walk):
                 continue
             ahead = self._fetched(following, known | {following.at})
             if not ahead.records:
+                if first is None:
+                    self._check_found(page, at_end=True)
                 return
-            if self._checks and self._has_more(split, known):
+            if first is not None and self._checks and self._has_more(split, known):
                 ahead = None
             else:
                 split = following
@@ -234,11 +240,12 @@ class PageWalk(Walk):
         """
         number = self._first_number if split.at is None else int(split.at)
         size = self._size
-        page, first = self._fetched(split, number), 0
+        page = self._fetched(split, number)
+        first: int | None = 0
         if split.taken:
             number, page, first = self._found_again(split, number, page)
         known: set[str] = set()
-        while page.records:
+        while page.records and first is not None:
             if first < len(page.records):
                 split = self._moved(split, number, len(page.records), page, first)
                 split = replace(split, page_size=self._size)
@@ -252,13 +259,16 @@ class PageWalk(Walk):
                 # was read, the next page starts elsewhere.
                 last_page, page, first = self._found_again(split, number, self._fetched(split, number))
                 size = len(page.records)
-                if last_page != number or first < size:
+                if last_page != number or first is None or first < size:
                     number = last_page
                     continue
             number, page, first = number + 1, following, 0
 
-    def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int]:
-        """The page with the last record read, and the index to continue at; ``number`` is the best guess."""
+    def _found_again(self, split: HttpSplit, number: int, page: Page) -> tuple[int, Page, int | None]:
+        """The page with the last record read, and the index to continue at; ``number`` is the best guess.
+
+        The index is None if there are fewer records than were read.
+        """
         first = self._place_after(page, split, split.taken)
         is_checked = self._checks and split.last is not None
         # Without a check, only the number of records is the same whatever the page size.
@@ -272,7 +282,7 @@ class PageWalk(Walk):
             page = self._fetched(split, number) if pages else start
             first = self._place_after(page, split, rest + 1)
         if first is None:
-            raise changed_records(page.place, "the last record that was read is not at its previous position")
+            self._check_found(page, at_end=not self._fetched(split, number + 1).records)
         return number, page, first
 
     def _fetched(self, split: HttpSplit, number: int, known: Collection[str] = ()) -> Page:

@@ -11,8 +11,8 @@ from flip27_source.errors import AccessError, DataLossError
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing.steps import Crashed, Step
 from tests.edits.edited import Edited
-from tests.http_api import HttpApi
-from tests.readers.http_api.reading import KINDS, records
+from tests.http_api import HttpApi, Says
+from tests.readers.http_api.reading import ENDLESS, KINDS, read, records
 from tests.snapshots.spark_logs import view_rows
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
@@ -76,3 +76,45 @@ def test_a_batch_with_more_records_than_before_keeps_their_number_and_counts_the
     assert losses(source) == [
         "a batch that is read again has 1 more records than before: the last are left out"
     ]
+
+
+WALKS = [kind for kind in (*KINDS, *ENDLESS) if "since" not in kind and kind != "feed"]
+"""Those whose position contains the last record read."""
+
+
+@pytest.mark.parametrize("ids", [{}, {"idField": "id"}], ids=["contents", "ids"])
+@pytest.mark.parametrize("removed", [1, 2, 5])
+@pytest.mark.parametrize("kind", WALKS)
+def test_without_checks_the_endpoint_waits_for_as_many_records_as_were_read_if_the_newest_were_removed(
+    api: HttpApi, kind: str, removed: int, ids: dict[str, str]
+) -> None:
+    position = read(api, kind, **ids).position
+    del api.records[-removed:]
+    with pytest.raises(AccessError, match="not at its previous position"):
+        read(api, kind, position, **ids)
+    share = read(api, kind, position, checkRecords="false", **ids)
+    assert share.ids == []
+    position = share.position if share.marks else position
+    for number in range(10, 10 + removed):
+        api.records += records(number)
+        share = read(api, kind, position, checkRecords="false", **ids)
+        assert share.ids == []
+        position = share.position if share.marks else position
+    found = []
+    for number in range(20, 26):
+        api.records += records(number)
+        share = read(api, kind, position, checkRecords="false", **ids)
+        found += share.ids
+        position = share.position
+    assert found == list(range(20, 26))
+
+
+def test_without_checks_a_shorter_numbered_page_with_another_page_after_it_is_still_an_error(
+    api: HttpApi,
+) -> None:
+    position = read(api, "page").position
+    whole = b'{"items": [{"id": 1, "at": ""}, {"id": 2, "at": ""}, {"id": 3, "at": ""}, {"id": 4, "at": ""}]}'
+    short = b'{"items": [{"id": 5, "at": ""}]}'
+    api.misbehaves(Says(short), Says(whole), Says(short), Says(whole))
+    with pytest.raises(AccessError, match="not at its previous position"):
+        read(api, "page", position, checkRecords="false")
