@@ -6,8 +6,10 @@ split, and readers advance it (:mod:`flip27_source.readers.http_api.reader`). No
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import SplitEnumerator
@@ -34,6 +36,8 @@ ON_REMOVED_ENDPOINT: Option[str] = NextBatchOption(
     doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; finish "
     "ends the endpoint and forgets its position, so the endpoint cannot be added again.",
 )
+
+_STARTS_WITH_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,9 +200,22 @@ def endpoints_of(options: Options) -> tuple[str, ...]:
 
 def _is_like(at: Any, known: Any, endpoint: str) -> bool:
     """True if a request could start at ``at`` as it could at a known position, which may be None."""
+    server = "/".join(endpoint.split("/")[:3]) + "/"
     if known is None:
-        return True
+        return not isinstance(at, str) or "://" not in at or at.startswith(server)
     if type(at) is not type(known):
         return False
-    server = "/".join(endpoint.split("/")[:3]) + "/"
-    return not (isinstance(at, str) and known.startswith(server)) or at.startswith(server)
+    if not isinstance(at, str):
+        return bool(at >= 0 or known < 0)
+    if known.startswith(server):
+        return at.startswith(server)
+    return not _is_time(known) or _is_time(at)
+
+
+def _is_time(text: str) -> bool:
+    """True for a date or time; a cursor may be as many digits as a date has."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return _STARTS_WITH_DATE.match(text) is not None

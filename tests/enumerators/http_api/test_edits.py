@@ -97,6 +97,13 @@ def test_numbered_pages_go_on_with_another_page_size_after_an_edit(tmp_path: Pat
         ("cursor", {"at": 4}, "4 is not a position like the present one, 'after-16'"),
         ("link", {"at": "?offset=4"}, "'\\?offset=4' is not a position like the present one, 'http"),
         ("link", {"at": "https://evil.example/link/orders?offset=4"}, "is not a position like"),
+        ("page", {"at": -5}, "-5 is not a position like the present one, 5"),
+        (
+            "since",
+            {"at": "2026-13-45T00:00:00Z"},
+            "'2026-13-45T00:00:00Z' is not a position like the present",
+        ),
+        ("since", {"at": "17"}, "'17' is not a position like the present one, '2026-01-01T00:00:08Z'"),
         ("page", {"taken": -1}, "is not a valid position: .*taken and count are 0 or greater"),
         ("page", {"at": 2, "count": -1}, "is not a valid position: .*taken and count are 0 or greater"),
     ],
@@ -110,6 +117,17 @@ def test_a_position_at_which_no_request_could_start_is_refused(
     with pytest.raises(EditError, match=why) as caught:
         source.plan("set-position", splits=[source.engine.source.options["path"]], position=position)
     assert "What to do" in str(caught.value) or "valid position" in str(caught.value)
+
+
+def test_a_link_to_another_server_is_refused_also_before_the_first_record(
+    tmp_path: Path, api: HttpApi
+) -> None:
+    api.records = []
+    source = query(tmp_path, api, "link")
+    source.batch()
+    given = {"splits": [source.engine.source.options["path"]], "position": {"at": "https://evil.example/x"}}
+    with pytest.raises(EditError, match=r"evil\.example/x' is not a position like the present one, None"):
+        source.plan("set-position", **given)
 
 
 def test_the_dry_run_shows_all_fields_of_the_position(tmp_path: Path, api: HttpApi) -> None:
