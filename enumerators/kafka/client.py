@@ -122,6 +122,7 @@ class _MaskedLogger(logging.Logger):
 _DEFAULT_REMEDY = "check kafka.bootstrap.servers and that this machine reaches the brokers"
 _REMEDIES = {
     "_AUTHENTICATION": "check kafka.security.protocol, kafka.sasl.mechanism and the user and password",
+    "_BAD_MSG": "if a response is too large, raise kafka.receive.message.max.bytes",
     "_SSL": "check kafka.security.protocol and kafka.ssl.ca.location",
     "TOPIC_AUTHORIZATION_FAILED": "grant the user READ and DESCRIBE on the topic",
     "GROUP_AUTHORIZATION_FAILED": "grant the user READ on the group, or set groupIdPrefix or kafka.group.id",

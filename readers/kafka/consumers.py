@@ -44,6 +44,15 @@ class _Idle:
     causes: deque[Any]
 
 
+class _Causes(deque[Any]):
+    """The last error, except that brokers are down: this only follows from an error that says why."""
+
+    def append(self, error: Any) -> None:
+        """Keep the error instead of the one before."""
+        if not self or error.name() != "_ALL_BROKERS_DOWN":
+            super().append(error)
+
+
 _lock = threading.Lock()
 _idle: list[_Idle] = []
 _cluster_lock = threading.Lock()
@@ -65,7 +74,7 @@ def pooled_consumer(
     topics = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     taken = _taken(properties, topics)
     if taken is None:
-        causes: deque[Any] = deque(maxlen=1)
+        causes = _Causes(maxlen=1)
         taken = _Idle(os.getpid(), properties, new_consumer(properties, causes.append), {}, causes)
     try:
         yield taken.consumer, taken.causes
@@ -161,6 +170,19 @@ def other_topics(
                     remedy="nothing of this task is delivered; Spark repeats the task, or restart the query",
                 )
         clock.wait_s(_PAUSE_S)
+
+
+def is_gone(properties: ClientProperties, split: KafkaSplit) -> bool:
+    """Whether the brokers answer that they do not have the partition.
+
+    A consumer also does not know a partition while its own requests fail.
+    """
+    try:
+        with _cluster_lock:
+            topic = _cluster(properties).topics([split.topic]).get(split.topic)
+    except KafkaError:
+        return False
+    return topic is None or split.partition not in topic.partitions
 
 
 def high_watermark(properties: ClientProperties, split: KafkaSplit) -> int | None:

@@ -22,7 +22,7 @@ from flip27_source.enumerators.kafka.cluster import gone_after_s, is_unknown
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
-from flip27_source.readers.kafka.consumers import high_watermark
+from flip27_source.readers.kafka.consumers import high_watermark, is_gone
 
 GROUP_OFFSETS = 50_000
 """The most offsets of ranges that are fetched together; a longer range is fetched alone."""
@@ -301,7 +301,8 @@ class Fetches:
             self._unknown_since.pop(item.split.topic, None)
             return None
         now = self._now_s()
-        if now - self._unknown_since.setdefault(item.split.topic, now) >= self._gone_after_s:
+        since = self._unknown_since.setdefault(item.split.topic, now)
+        if now - since >= self._gone_after_s and is_gone(self._properties, item.split):
             self._gone(item, item.end, "the topic was deleted")
         return None
 

@@ -18,7 +18,7 @@ import pytest
 from flip27_source import edits
 from flip27_source.coordination.split_rules import SplitErrorPolicy
 from flip27_source.enumerators.kafka.split import KafkaSplit
-from flip27_source.errors import DataLossError, SchemaError, SplitReadError
+from flip27_source.errors import AccessError, DataLossError, SchemaError, SplitReadError
 from flip27_source.readers.kafka import reader
 from flip27_source.readers.kafka.arrow_records import HEADERS
 from flip27_source.readers.kafka.fetches import Fetches
@@ -388,6 +388,20 @@ def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> No
                 time.sleep(3)  # for this long the broker does not know the topic
             batch.result()
         assert values_of(engine.rows) == [b"a"]
+
+
+def test_a_record_that_the_client_refuses_is_not_a_deleted_topic_and_its_size_is_the_named_cause(
+    kafka: KafkaBroker,
+) -> None:
+    topic = kafka.topic(config={"max.message.bytes": "20000000"})
+    kafka.produce(topic, [b"a", b"x" * 3_000_000])
+    limits = {"kafka.receive.message.max.bytes": 1_000_512, "kafka.fetch.max.bytes": 1_000_000}
+    more = {"kafkaConsumer.pollTimeoutMs": 6_000, "failOnDataLoss": "false", **limits}
+    engine = stream(kafka, topic, **more)
+    with pytest.raises(
+        AccessError, match=r"increase receive\.message\.max\.bytes(?s:.*)raise kafka\.receive"
+    ):
+        engine.run_batch()
 
 
 def test_the_task_fails_at_its_timeout_if_brokers_stay_unreachable() -> None:
