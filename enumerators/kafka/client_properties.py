@@ -133,6 +133,16 @@ def client_properties(options: Options) -> ClientProperties:
     return ClientProperties(values={**defaults, **translated, **own}, hidden=Hidden(secrets))
 
 
+def given_property(options: Options, prop: str) -> str | None:
+    """The value that the options set for a property, directly or by an environment variable or a file."""
+    for name, text in options.texts_under(KAFKA).items():
+        if name.startswith(prop):
+            resolved, value, _ = _resolved(name, text)
+            if resolved == prop:
+                return value
+    return None
+
+
 def _resolved(name: str, text: str) -> tuple[str, str, bool]:
     """A property, its value, and whether the value comes from an environment variable or a file."""
     for ending in ("env", "file"):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.enumerators.kafka.client import Consumer, failed, imported, new_consumer
-from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, given_property
 from flip27_source.enumerators.kafka.cluster import is_unknown
-from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS, KAFKA
+from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS
 from flip27_source.enumerators.kafka.split import partition_of
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
@@ -38,7 +38,7 @@ def group_of(options: Options) -> str | None:
     """The consumer group that offsets are committed to; None if they are not."""
     if not options[COMMIT_OFFSETS]:
         return None
-    group = options.texts_under(KAFKA).get("group.id", "").strip()
+    group = (given_property(options, "group.id") or "").strip()
     if not group:
         raise OptionError(
             "option commitOffsets is true, and kafka.group.id is not set",

@@ -289,6 +289,18 @@ def test_offsets_are_committed_to_the_group_once_a_batch_is_complete(kafka: Kafk
     assert committed(kafka, topic, topic, 2) == [3, 3]
 
 
+@pytest.mark.parametrize("form", ["kafka.group.idFile", "kafka.group.idEnv"])
+def test_the_group_may_be_named_by_a_file_or_an_environment_variable(
+    form: str, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(kafka, 3)
+    (tmp_path / "group").write_text(f"{topic}\n")
+    monkeypatch.setenv("GROUP_OF_TEST", topic)
+    given = {form: tmp_path / "group" if form.endswith("File") else "GROUP_OF_TEST"}
+    continued(read(kafka, topic, commitOffsets="true", **given))
+    assert committed(kafka, topic, topic, 1) == [3]
+
+
 class FailsOnce:
     """A consumer whose first commit fails, as while a broker restarts."""
 
