@@ -11,14 +11,17 @@ from typing import Any
 
 from flip27_source.enumerators.kafka.client import failed as failure
 from flip27_source.enumerators.kafka.client import imported, new_consumer
-from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA
+from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition, split_id_of
+from flip27_source.enumerators.kafka.start_positions import starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import Flip27Error, some_of
+from flip27_source.errors import Flip27Error, OptionError, some_of
+from flip27_source.file_systems.paths import open_file_system
 from flip27_source.options import Options
-from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+from flip27_source.source_checks import Finding, failed, finding_of, ok, skipped, warning
 from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION
 
 STATE_BYTES_PER_PARTITION = 130
@@ -46,6 +49,7 @@ def findings(options: Options) -> Iterator[Finding]:
         if partitions:
             yield from _records(cluster, properties, partitions)
             yield from _state(options, len(partitions))
+            yield finding_of("start", lambda: _start(options, choice))
 
 
 def _protection(properties: ClientProperties, options: Options) -> Iterator[Finding]:
@@ -120,6 +124,30 @@ def _records(
         yield skipped("reading", "there is no record to test with")
         return
     yield _read(properties, filled, starts[filled])
+
+
+def _start(options: Options, choice: TopicChoice) -> Finding:
+    """Whether a query without state can start where the options say."""
+    if _has_state(options):
+        return skipped("start", "stateLocation is not empty: a query continues where it was")
+    first = starting(options, is_batch=False)
+    poller = ClusterPoller(options, choice, first=first, last=None, clock=Clock())
+    with closing(poller):
+        problem = poller.poll(PollRequest()).problem
+    if problem is None:
+        return ok("start", f"{first.option} has a position for each partition")
+    return failed("start", f"a query without state cannot start: {problem.what}", problem.remedy)
+
+
+def _has_state(options: Options) -> bool:
+    location = options[STATE_LOCATION]
+    if location is None:
+        return False
+    storage = options.with_prefix("storage.")
+    files, path = open_file_system(
+        location, storage, what=STATE_LOCATION.name, error_type=OptionError, caches_listings=False
+    )
+    return bool(files.exists(path) and files.ls(path))
 
 
 def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Finding:

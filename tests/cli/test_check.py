@@ -405,3 +405,30 @@ def test_spark_archives_without_bytecode_are_a_warning(
     assert statuses(flip27("check", "--json"))["pyspark.zip"] == "warning"
     flip27("tune", "--spark-home", tmp_path)
     assert statuses(flip27("check", "--json"))["pyspark.zip"] == "ok"
+
+
+KAFKA = ("--enumerator", "kafka", "--option", "subscribe=orders", "--option", "kafka.request.timeout.ms=1000")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ((), "ok"),
+        (("--option", "valueFormat=json"), "failed"),
+        (("--option", "valueFormat=avro", "--option", "valueSchemaFile=/nowhere.avsc"), "failed"),
+        (("--option", "valueFormat=avro", "--schema", "value struct<id: bigint>"), "failed"),
+        (("--option", "valueFormat=json", "--schema", "value struct<id: bigint>"), "ok"),
+        (("--schema", "valeu binary"), "failed"),
+    ],
+)
+def test_the_columns_of_a_source_that_finds_them_itself_are_checked(
+    given: tuple[str, ...], found: str
+) -> None:
+    brokers = ("--option", "kafka.bootstrap.servers=127.0.0.1:1")
+    assert statuses(flip27("check", *KAFKA, *brokers, *given, "--json"))["schema"] == found
+
+
+def test_a_query_whose_tasks_write_reports_needs_a_state_location() -> None:
+    brokers = ("--option", "kafka.bootstrap.servers=127.0.0.1:1")
+    reports = ("--option", "valueFormat=string", "--option", "onRecordError=quarantine")
+    assert statuses(flip27("check", *KAFKA, *brokers, *reports, "--json"))["state location"] == "failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -14,20 +14,23 @@ from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver.background import BackgroundRunner
+from flip27_source.driver.reports import report_demand
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import Flip27Error, SchemaError
 from flip27_source.executor.split_read import conformed
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
-from flip27_source.schemas.ddl import parse_columns
+from flip27_source.schemas.ddl import columns_text, parse_columns
+from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source import Source
 from flip27_source.source_checks import (
     ChecksSource,
     Finding,
     Status,
+    failed,
     failure,
     finding_of,
     ok,
@@ -106,7 +109,9 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
         return
     yield finding_of("options", lambda: _created(source))
     location = source.options[STATE_LOCATION]
-    if location is None:
+    if location is None and report_demand(source) is ReportDemand.REQUIRED:
+        yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
+    elif location is None:
         yield skipped("state location", "not given", "give it with --state")
     else:
         yield from state_location(location, source.options.with_prefix("storage."))
@@ -115,6 +120,8 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
             yield from source.enumerator_type.check_source(source.options)
         except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
             yield failure(source.enumerator_name, error)
+        if issubclass(source.reader_type, FindsSchema):
+            yield finding_of("schema", lambda: _columns(source, ddl, spark))
         return
     if not issubclass(source.enumerator_type, FilesEnumerator):
         yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
@@ -134,6 +141,24 @@ def _created(source: Source) -> Finding:
         settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
         SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()
     return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
+
+
+def _columns(source: Source, ddl: str | None, spark: SparkSession | None) -> Finding:
+    """Look up the columns as a first start does, or open the reader with the given ones, as a task does."""
+    reader: type[Any] = source.reader_type
+    if ddl is None:
+        try:
+            found = reader.default_schema(source.options) or reader.find_schema(source.options)
+        except SchemaError as error:
+            return failed(
+                "schema", error.what, f"if .schema(...) is set, give it with --schema; {error.remedy}"
+            )
+        return ok("schema", columns_text(found))
+    schema = parse_columns(ddl) if spark is None else spark_schema(spark, ddl)
+    opened = reader()
+    opened.open(SourceReaderContext(options=source.options, schema=schema))
+    opened.close()
+    return ok("schema", f"{len(schema)} columns fit the reader {source.reader_name}")
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:

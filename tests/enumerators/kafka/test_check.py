@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
-from tests.enumerators.kafka.reading import options_of
+from tests.enumerators.kafka.reading import options_of, read
 from tests.kafka_server import KafkaBroker
 
 
@@ -21,7 +23,7 @@ def test_a_ready_cluster_passes(tansu: KafkaBroker) -> None:
     tansu.produce(topic, [b"a", b"b", b"c"])
     found = check(tansu, topic)
     assert {name: finding.status for name, finding in found.items()} == dict.fromkeys(
-        ("encryption", "brokers", "topics", "topic ids", "offsets", "reading"), Status.OK
+        ("encryption", "brokers", "topics", "topic ids", "offsets", "reading", "start"), Status.OK
     )
     assert found["offsets"].found == "3 offsets can be read"
 
@@ -37,6 +39,31 @@ def test_a_missing_topic_fails(kafka: KafkaBroker) -> None:
     found = check(kafka, f"{topic},nowhere")
     assert found["topics"].status is Status.FAILED
     assert "names nowhere" in found["topics"].found
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"startingOffsets": '{"TOPIC": {"0": 7}}'}, "sets offset 7"),
+        ({"startingOffsets": '{"TOPIC": {"1": 0}}'}, "does not match the partitions"),
+        ({"startingTimestamp": "4102444800000"}, "has no record at"),
+    ],
+)
+def test_a_start_that_the_topic_does_not_have_fails(
+    given: dict[str, str], found: str, kafka: KafkaBroker
+) -> None:
+    topic = kafka.filled_topic([b"a", b"b"])
+    given = {name: value.replace("TOPIC", topic) for name, value in given.items()}
+    start = check(kafka, topic, **given)["start"]
+    assert start.status is Status.FAILED
+    assert found in start.found
+
+
+def test_a_query_with_state_does_not_start_again(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.filled_topic([b"a", b"b"])
+    read(kafka, topic, stateLocation=tmp_path).stop()
+    later = {"startingTimestamp": "4102444800000", "stateLocation": str(tmp_path)}
+    assert check(kafka, topic, **later)["start"].status is Status.SKIPPED
 
 
 def test_unreachable_brokers_fail(kafka: KafkaBroker) -> None:
