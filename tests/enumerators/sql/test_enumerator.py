@@ -363,6 +363,20 @@ def test_a_data_loss_that_is_reported_does_not_stop_later_rows(sqlite: Shop, fli
     assert polled(engine) == [[7]]
 
 
+def test_each_data_loss_at_one_position_is_reported(sqlite: Shop, flip27_engine: Engine) -> None:
+    sqlite.insert(ORDERS)
+    engine = flip27_engine(sqlite.with_options(onDataLoss="report"))
+    batches_of(engine)
+    sqlite.execute("DELETE FROM orders")
+    assert polled(engine) == []
+    for number in (1, 2):
+        sqlite.insert([ORDERS[number]])
+        assert polled(engine) == []
+        engine.restart()
+        assert polled(engine) == []
+        assert engine.batches[-1].end["summary"]["dataLosses"] == number
+
+
 def test_the_newest_row_may_be_deleted(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.options)
