@@ -256,7 +256,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         elif rows > position.rows_behind or (rows and table.count(position.newest, done)):
             self.context.report_data_loss(
                 f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
-                f"already read: the cursor columns went back; {rows} rows are there, after {position.rows_behind}",
+                f"already read: the cursor columns went back; {rows} rows are there, "
+                f"and {position.rows_behind} were",
                 remedy="if the table was emptied or restored, read it in a new query",
             )
         return rows if is_behind else None
