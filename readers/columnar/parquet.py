@@ -6,7 +6,7 @@ of a file to those of the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -141,6 +141,10 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
 _ROWS_ARE_MISSING = ("child array invalid", "Struct child array")
 """Arrow's messages when one column of a struct has fewer values than another after an empty page."""
 
+_DIFFERENCES_END = ("InitHeader EOF", "InitBlock EOF", "delta bit width larger than integer bit width")
+"""Arrow's messages when differences of integers are not as long as it expects: in damaged files, and in good
+ones whose column of 32 bits has differences of 64, as DuckDB writes them."""
+
 
 def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
     """The columns of one row group that are to be read."""
@@ -158,9 +162,29 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
         if not any(text in str(error) for text in _ROWS_ARE_MISSING):
             raise
         raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
+    except OSError as error:
+        is_of_differences = any(text in str(error) for text in _DIFFERENCES_END)
+        if not is_of_differences or not _has_short_differences(row_group, columns.names_to_read):
+            raise
+        # The file need not be damaged, so ignoreCorruptFiles must not skip it.
+        raise SplitReadError(
+            f"{columns.path}: Arrow cannot decode differences of 64 bits in a column of 32 bits: {error}",
+            remedy="use native reads, write the file again with another library or Parquet version (DuckDB: "
+            "PARQUET_VERSION V1), or move it out of the source's path",
+        ) from None
     if returned != row_group.num_rows:
         problem = f"Arrow returns {returned} of the {row_group.num_rows} rows of row group {group}"
         raise _rows_lost(columns.path, problem)
+
+
+def _has_short_differences(row_group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
+    leaves = map(row_group.column, range(row_group.num_columns))
+    return any(
+        leaf.physical_type == "INT32"
+        and "DELTA_BINARY_PACKED" in leaf.encodings
+        and any(leaf.path_in_schema == name or leaf.path_in_schema.startswith(f"{name}.") for name in names)
+        for leaf in leaves
+    )
 
 
 def _rows_lost(path: str, problem: str) -> SplitReadError:

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringT
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.columnar.parquet import ParquetReader
+from flip27_source.readers.files.input import CorruptFileError
 from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
 
 MICROS = pa.timestamp("us")
@@ -371,3 +373,35 @@ def test_a_variant_is_read_unless_it_is_shredded(
             read_table(ParquetReader(), [path], "v struct<value: binary, metadata: binary>")
     else:
         assert_same_as_spark(spark, "parquet", path, schema)
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["(2147483647), (-2147483648)", "(4294967295), (0)", "(0), (2147483648)"],
+    ids=["int", "max", "uint"],
+)
+@pytest.mark.parametrize("given", [{}, {"ignoreCorruptFiles": "true"}], ids=["", "ignored"])
+def test_differences_of_64_bits_in_a_column_of_32_are_an_error_and_no_damage(
+    tmp_path: Path, values: str, given: dict[str, str]
+) -> None:
+    """DuckDB writes them with PARQUET_VERSION V2, and Spark reads them; Arrow cannot."""
+    kind = "integer" if "-" in values else "uinteger"
+    file = tmp_path / "a.parquet"
+    rows = f"select v::{kind} as v from (values {values}) as t(v)"
+    duckdb.sql(f"copy ({rows}) to '{file}' (format parquet, parquet_version v2)")
+    with pytest.raises(SplitReadError, match="Arrow cannot decode differences of 64 bits") as caught:
+        read_batches(ParquetReader(), [split_of(file)], arrow_schema("v bigint"), given)
+    assert "native reads" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["long", "other"], ids=["of 64 bits", "beside one of 32 bits that is not read"])
+def test_damaged_differences_that_arrow_could_decode_are_damage(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "a.parquet"
+    how: dict[str, Any] = {"column_encoding": "DELTA_BINARY_PACKED", "compression": "none"}
+    columns = {"long": pa.array(range(1000), pa.int64())}
+    columns |= {"int": pa.array(range(1000), pa.int32())} if name == "other" else {}
+    pq.write_table(pa.table(columns), file, use_dictionary=False, write_statistics=False, **how)
+    data, start = file.read_bytes(), pq.read_metadata(file).row_group(0).column(0).data_page_offset + 30
+    file.write_bytes(data[:start] + b"\xff" * 12 + data[start + 12 :])
+    with pytest.raises(CorruptFileError, match="InitHeader EOF"):
+        read_batches(ParquetReader(), [split_of(file)], arrow_schema("long bigint"))
