@@ -44,7 +44,9 @@ class ArrowReader(ColumnarReader):
                     columns = self.columns_of(split.path, schema.names, lambda: schema)  # noqa: B023 - called at once
                 stored.validate(full=True)
                 if columns.names_to_read:
-                    yield columns.batch(stored.select(list(dict.fromkeys(columns.names_to_read))))
+                    names = dict.fromkeys(columns.names_to_read)
+                    at = [index for name in names for index in stored.schema.get_all_field_indices(name)]
+                    yield columns.batch(stored.select(at))
                 else:
                     yield from columns.without_columns(stored.num_rows)
 

@@ -134,7 +134,8 @@ class RescuedColumns(NamedColumns):
         left = dict.fromkeys((*self._others, *self._grown, *self._misfits))
         rescued = pa.nulls(stored.num_rows, pa.string())
         if left:
-            rescued = _as_json({name: stored.column(name) for name in left}, self.path)
+            found = [(name, at) for name in left for at in stored.schema.get_all_field_indices(name)]
+            rescued = _as_json([(name, stored.column(at)) for name, at in found], self.path)
         arrays = self._evolution.with_rescued(list(fitting.columns), rescued)
         return pa.RecordBatch.from_arrays(arrays, schema=self._whole)
 
@@ -148,9 +149,12 @@ class RescuedColumns(NamedColumns):
         return nulls(stored.num_rows, field)
 
 
-def _as_json(columns: dict[str, pa.Array], path: str) -> pa.Array:
-    rows = zip(*columns.values(), strict=True)
-    present = ({name: _value(v) for name, v in zip(columns, row, strict=True) if v.is_valid} for row in rows)
+def _as_json(columns: Sequence[tuple[str, pa.Array]], path: str) -> pa.Array:
+    names = [name for name, _ in columns]
+    rows = zip(*(column for _, column in columns), strict=True)
+    present = (
+        by_name((name, _value(v)) for name, v in zip(names, row, strict=True) if v.is_valid) for row in rows
+    )
     return pa.array([rescued_text(values, path) if values else None for values in present], pa.string())
 
 

@@ -57,15 +57,19 @@ class OrcReader(ColumnarReader):
             named = self._named(pa.schema(map(_field_of_spark, stored)))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
-            positions = [names.index(name) for name in columns.names_to_read]
+            to_read = dict.fromkeys(columns.names_to_read)
+            positions = [at for name in to_read for at in named.get_all_field_indices(name)]
             if not positions:
                 yield from columns.without_columns(_rows(file, split))
                 return
-            stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
+            stored_as_micros = {at for at, field in enumerate(stored) if _is_local_time(field)}
+            # Arrow reads only one of the columns of a name, unless it reads all columns.
+            has_twins = len({stored.names[at] for at in positions}) < len(positions)
+            wanted = None if has_twins else [stored.names[at] for at in positions]
             for number in parts_in_range(file.nstripes, split):
-                stripe = _stripe(file, number, [stored.names[at] for at in positions], split.path)
+                stripe = _stripe(file, number, wanted, split.path)
                 arrays = [
-                    _of_spark(stripe.column(stored.names[at]), names[at] in stored_as_micros)
+                    _of_spark(stripe.column(at if has_twins else stored.names[at]), at in stored_as_micros)
                     for at in positions
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
@@ -92,7 +96,7 @@ def _is_local_time(field: pa.Field) -> bool:
     return (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
 
 
-def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBatch:
+def _stripe(file: Any, number: int, names: list[str] | None, path: str) -> pa.RecordBatch:
     try:
         return file.read_stripe(number, names)
     except pa.ArrowInvalid as error:

@@ -417,3 +417,14 @@ def test_a_column_that_has_the_name_of_the_column_of_rescued_data_is_rescued(
         [row] = read(READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", **options)
         rescued = {"_rescued_data": "of an earlier stage", "_file_path": str(tmp_path / "a")}
         assert row == {"id": 1, "_rescued_data": rescued}
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow", "orc"])
+def test_columns_of_one_name_that_the_schema_lacks_are_rescued_as_an_array(tmp_path: Path, name: str) -> None:
+    columns = [pa.array([1, 2, 3]), pa.array(["x", None, None]), pa.array([5, 6, None])]
+    WRITERS[name](pa.table(columns, names=["id", "more", "more"]), tmp_path / "a")
+    rows = read(
+        READERS[name], [tmp_path / "a"], "id bigint, _rescued_data string", schemaEvolutionMode="rescue"
+    )
+    path = {"_file_path": str(tmp_path / "a")}
+    assert [row["_rescued_data"] for row in rows] == [{"more": ["x", 5]} | path, {"more": 6} | path, None]
