@@ -20,7 +20,7 @@ from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsE
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
-from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect, row_of
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
 from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
@@ -46,7 +46,7 @@ CHUNKS_PER_SUBTASK = 8
 """The most chunks of one batch for each subtask: a restart may have to repeat a whole batch."""
 
 ADVANCES_COMPARED = 2
-"""For how many advances of the slot, at the beginning of a run, the log is compared with the one read."""
+"""For how many advances of the slot, after a start of the query or the server, the logs are compared."""
 
 MOST_WINDOW_BYTES = 256 * 1024 * 1024
 """The longest window of the log if no limit is set."""
@@ -99,6 +99,7 @@ class PostgresEnumerator(
         self._is_polling = False
         self._advancing = threading.Lock()
         self._advances = 0
+        self._server_started: str | None = None
         self._has_other_log = False
         self._poller = ServerPoller(
             options,
@@ -306,11 +307,15 @@ class PostgresEnumerator(
             )
 
     def _is_other_log(self, connection: Connection, action: AdvanceSlot) -> bool:
-        """Whether the server was set back before this run, and has another log than the one that was read.
+        """Whether the server was set back, and has another log than the one that was read.
 
-        The first actions of a run may be those of batches that were read before.
+        It was shut down for that: the first actions after its start may be those of batches that were read
+        before.
         """
         with self._advancing:
+            (started,) = row_of(connection, "SELECT pg_postmaster_start_time()::text")
+            if started != self._server_started:
+                self._server_started, self._advances = started, 0
             publication = None if self._state is None else self._state.publication
             if self._advances < ADVANCES_COMPARED and publication is not None:
                 self._advances += 1

@@ -467,6 +467,7 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("pg_logical_emit_message", _reach_id),
     ("SET LOCAL", lambda *_: []),
     ("SELECT set_config('", lambda *_: []),
+    ("pg_postmaster_start_time", lambda _, server, *__: [(str(server.starts),)]),
     ("idle_replication_slot_timeout", lambda *_: [(0,)]),
     ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
     ("AS t(lsn, xid, data, place)", _of(Session.last_changes)),

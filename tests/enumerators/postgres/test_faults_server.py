@@ -244,6 +244,29 @@ def test_a_server_that_was_set_back_to_an_image_and_has_written_more_since_is_da
         reporting.stop()
 
 
+def test_a_server_that_is_set_back_to_an_image_while_the_query_runs_is_data_loss() -> None:
+    with postgres_server() as server, faulty_shop(server) as shop:
+        engine = caught_up(shop.engine())
+        engine.stop()
+        server.take_image()
+        shop.reconnect()
+        running(engine)
+        for row in range(11, 15):
+            shop.execute(f"INSERT INTO orders VALUES ({row}, 'gone')")
+            has_read(engine, row)
+        shop.execute("INSERT INTO orders VALUES (15, 'gone')")
+        while not engine.trigger():
+            pass
+        engine.run_batch()
+        server.set_back_to_image()
+        shop.reconnect()
+        shop.execute("INSERT INTO orders VALUES (11, 'other')")
+        shop.fill_log()
+        shop.execute("INSERT INTO orders VALUES (12, 'other')")
+        with pytest.raises(DataLossError, match="the server was set back to an image of its disk"):
+            has_read(engine, 16)
+
+
 def test_a_slot_that_the_query_moves_forward_while_logs_are_compared_is_no_data_loss(
     shop: FaultyShop,
 ) -> None:
