@@ -140,7 +140,10 @@ _OF_SPARK = {"CapturedException", "SparkConnectException", "Py4JJavaError"}
 _READING = (
     r"FAILED_READ_FILE|stage failure|scheduler\.Task\.run|INVALID_PARTITION_VALUE|java\.io\.\w+Exception"
 )
-_OF_OPTIONS = r"\bat org\.apache\.spark\.sql\.catalyst\.\w+\.(?:CSV|JSON|Xml)Options\.|CharsetException"
+_OF_OPTIONS = (
+    r"\bat org\.apache\.spark\.sql\.catalyst\.\w+\.(?:(?:CSV|JSON|Xml)Options|ValidatorUtil)\b"
+    r"|CharsetException|INCONSISTENT_BEHAVIOR_CROSS_VERSION|\bat scala\.Enumeration\.withName\b"
+)
 _DATA = re.compile(
     r"(?:\[MALFORMED_|(?:Pars(?:e|ing)|BadRecord)Exception:).*?(?=\n\s+at \w|\nCaused by: |\Z)", re.DOTALL
 )

@@ -361,6 +361,21 @@ def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str
     assert is_of_a_stop(JvmError(trace))
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "org.apache.spark.SparkUpgradeException: [INCONSISTENT_BEHAVIOR_CROSS_VERSION.READ_ANCIENT_DATETIME] You",
+        "java.util.NoSuchElementException: No value found for 'legacy'\n\tat scala.Enumeration.withName(E.scala)",
+        "java.io.FileNotFoundException: File /a.xsd does not exist\n\tat "
+        "org.apache.spark.sql.catalyst.xml.ValidatorUtil$.getSchema(ValidatorUtil.scala:61)",
+    ],
+)
+def test_an_option_that_spark_checks_in_its_tasks_is_told_from_bad_content(cause: str) -> None:
+    trace = f"org.apache.spark.SparkException: Job aborted due to stage failure\nCaused by: {cause}"
+    assert is_of_reading(SparkConnectException(trace.partition("\n")[0]))
+    assert not is_of_reading(SparkConnectException(trace))
+
+
 def test_an_error_of_python_code_is_told_from_those_of_spark() -> None:
     assert is_of_reading(SparkConnectException("[FAILED_READ_FILE.NO_HINT] Encountered error"))
     of_python = (

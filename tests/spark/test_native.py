@@ -222,6 +222,7 @@ def test_a_file_that_cannot_be_read_because_the_query_is_stopped_is_read_by_the_
     [
         ("csv", "sep", ""), ("csv", "header", "yes"), ("csv", "encoding", "UTF-99"), ("csv", "quote", "ab"),
         ("json", "encoding", "UTF-99"), ("json", "timeZone", "Mars/X"), ("json", "multiLine", "yes"),
+        ("csv", "timestampFormat", "YYYY-MM-dd"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_of_sparks_reader_is_not_an_error_of_the_files(
