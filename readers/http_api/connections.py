@@ -356,8 +356,8 @@ def _not_sent(error: Exception, url: str, settings: Mapping[str, Any]) -> Refuse
     # The text of the error may contain the password of the proxy.
     return Refused(
         f"it cannot be sent through the proxy that the environment names: {type(error).__name__}",
-        "check http_proxy, https_proxy and all_proxy of the executors: http://user:password@host:3128, with "
-        "special characters of the password escaped",
+        "check http_proxy, https_proxy and all_proxy of the executors: each is a URL such as "
+        "http://proxy.example:3128, and special characters of a user and password in it are escaped",
     )
 
 
