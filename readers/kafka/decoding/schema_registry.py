@@ -140,8 +140,8 @@ class SchemaRegistry:
             )
         try:
             schema: dict[str, Any] = json.loads(body)
-            schema["schema"]
-        except (ValueError, TypeError, KeyError):
+            schema["schema"].encode()
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise self._failed(path, f"HTTP {answer.status_code} without a schema") from None
         return schema
 

@@ -37,6 +37,7 @@ ORDER: Any = {
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 }
+ORDER_ID = pa.struct([("id", pa.int64())])
 ROW = {"id": 7, "name": "seven", "at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}
 
 
@@ -158,6 +159,12 @@ def test_a_404_that_is_not_about_a_schema_fails_the_task(body: bytes, registry: 
     with pytest.raises(SplitReadError, match="returned no schema for /schemas/ids/1: HTTP 404"):
         decoded([framed(1, avro(ROW))], kind, **given)
     assert decoded([framed(1, avro(ROW))], kind, **given).failures == {}
+
+
+def test_an_answer_without_the_text_of_a_schema_fails_the_task(registry: SchemaRegistryServer) -> None:
+    registry.failures, registry.failure = 1, (200, b'{"schema": null}')
+    with pytest.raises(SplitReadError, match="HTTP 200 without a schema"):
+        decoded([framed(1, b"")], ORDER_ID, valueFormat="avro", schemaRegistryUrl=registry.url)
 
 
 def test_a_value_whose_schema_the_registry_does_not_know_cannot_be_decoded(
