@@ -50,6 +50,10 @@ _REMEDIES = {
         "smaller snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
     ),
     "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
+    "53200": (
+        "raise max_locks_per_transaction if the table has many partitions (each statement locks all of them, "
+        "and their indexes); if memory is short, run fewer tasks at once (option parallelism)"
+    ),
     _TOO_MUCH: "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
     "22021": (
         "the database has the encoding SQL_ASCII, which does not check texts, and only UTF-8 is supported: "

@@ -63,12 +63,14 @@ def test_poolers_and_libpqs_environment_change_no_setting_on_which_values_depend
         assert by_startup.fetchall() == [("application_name",), ("client_encoding",)]
 
 
-def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
+def test_the_error_of_a_lost_connection_or_an_exhausted_server_says_what_to_do() -> None:
     lost = failed(OPTIONS, "reading log", psycopg.OperationalError("server closed the connection"))
     assert lost.what.startswith("reading log failed on database shop")
     assert "continues at its next start" in str(lost)
     refused = failed(OPTIONS, "reading log", psycopg.errors.TooManyConnections("too many"))
     assert "max_connections" in str(refused)
+    locked = failed(OPTIONS, "polling the server", psycopg.errors.OutOfMemory("out of shared memory"))
+    assert "max_locks_per_transaction" in str(locked)
 
 
 @pytest.mark.parametrize(
