@@ -120,7 +120,8 @@ _IN_TEXTS = {  # of Java and Arrow
     rf"|{_STATUS} 401\b",
     PERMISSION: r"AccessDenied|ACCESS_DENIED|AccessControlException|Permission denied"
     rf"|{_STATUS} 403\b",
-    PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError",
+    PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError|InvalidClassException"
+    r"|(?:UnsatisfiedLink|NoSuchMethod|NoSuchField|AbstractMethod|IncompatibleClassChange)Error",
     DISK: r"No space left on device|Read-only file system|Input/output error",
     HANDLES: r"Too many open files",
     THREADS: r"unable to create native thread|can't start new thread",
@@ -128,7 +129,7 @@ _IN_TEXTS = {  # of Java and Arrow
     NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception"
     r"|NETWORK_CONNECTION|REQUEST_TIMEOUT|(?:Standby|Retriable|BlockMissing|ConnectionClosed|NoHttpResponse)"
     r"Exception|(?:Exception: |\()(?:Connection reset|Broken pipe|Stale file handle|Transport endpoint is )",
-    EXECUTOR: "ExecutorLostFailure",
+    EXECUTOR: "ExecutorLostFailure|TaskResultLost|FetchFailed|excludeOnFailure|Failed to get broadcast",
     BUSY: rf"{_STATUS} (?:408|425|429|5\d\d)\b|SlowDown|SLOW_DOWN|ServiceUnavailable"
     r"|SERVICE_UNAVAILABLE|AWSServiceThrottled|THROTTLING|INTERNAL_FAILURE",
 }

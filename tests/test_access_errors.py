@@ -304,6 +304,15 @@ JAVA = {
     "com.google.api.client.json.GoogleJsonResponseException: 429 Too Many": "overloaded",
     "com.google.api.client.json.GoogleJsonResponseException: 403 Forbidden": "permission is denied",
     "ExecutorLostFailure (executor 3 exited caused by one of the running tasks)": "an executor was lost",
+    "Task 0 in stage 1.0 failed 4 times, most recent failure: TaskResultLost (result": "an executor was lost",
+    "Aborting TaskSet 1.0 because task 0 cannot run anywhere due to node and executor excludeOnFailure.": (
+        "an executor was lost"
+    ),
+    "java.io.IOException: org.apache.spark.SparkException: [INTERNAL_ERROR_BROADCAST] Failed to get "
+    "broadcast_3_piece0 of broadcast_3": "an executor was lost",
+    "java.lang.UnsatisfiedLinkError: no snappyjava in java.library.path": "a package is missing",
+    "java.lang.NoSuchMethodError: 'void org.apache.parquet.A.b()'": "a package is missing",
+    "java.io.InvalidClassException: org.apache.spark.A; local class incompatible": "a package is missing",
 }
 
 
