@@ -117,7 +117,9 @@ _IN_TEXTS = {  # of Java and Arrow
     CREDENTIALS: r"NoAuthWithAWSException|AuthenticationFailed|CredentialInitializationException"
     r"|NoAwsCredentials|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH"
     r"|Unable to load credentials|SecretManager\$InvalidToken|GSSException|SaslException"
-    rf"|{_STATUS} 401\b",
+    rf"|{_STATUS} 401\b"  # the others are of encrypted Parquet
+    r"|No keys available|No footer key or key|Null File Decryptor|Null KEK|KMS ?[Cc]lient|KMS instance "
+    r"|KeyAccessDeniedException",
     PERMISSION: r"AccessDenied|ACCESS_DENIED|AccessControlException|Permission denied"
     rf"|{_STATUS} 403\b",
     PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError|InvalidClassException"

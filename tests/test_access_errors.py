@@ -310,6 +310,10 @@ JAVA = {
     ),
     "java.io.IOException: org.apache.spark.SparkException: [INTERNAL_ERROR_BROADCAST] Failed to get "
     "broadcast_3_piece0 of broadcast_3": "an executor was lost",
+    "org.apache.parquet.crypto.ParquetCryptoRuntimeException: Trying to read file with encrypted footer. "
+    "No keys available": "the credentials are missing",
+    "org.apache.parquet.crypto.ParquetCryptoRuntimeException: [v]. Null File Decryptor": "the credentials are",
+    "org.apache.parquet.crypto.KeyAccessDeniedException: Footer key: access denied": "the credentials are",
     "java.lang.UnsatisfiedLinkError: no snappyjava in java.library.path": "a package is missing",
     "java.lang.NoSuchMethodError: 'void org.apache.parquet.A.b()'": "a package is missing",
     "java.io.InvalidClassException: org.apache.spark.A; local class incompatible": "a package is missing",
@@ -339,6 +343,7 @@ def test_a_failure_of_access_in_the_jvm_is_recognized(trace: str) -> None:
         "java.lang.RuntimeException: file:/in/a.parquet is not a Parquet file. Expected magic number at tail",
         "java.io.FileNotFoundException: File file:/in/a.json does not exist",
         "java.util.zip.ZipException: invalid distance too far back",
+        "org.apache.parquet.crypto.TagVerificationException: GCM tag check failed",
         "com.fasterxml.jackson.core.JsonParseException: Unexpected character",
     ],
 )
