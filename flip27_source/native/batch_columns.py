@@ -17,7 +17,7 @@ from flip27_source.schemas.new_columns import additions, evolved
 from flip27_source.schemas.recorded_schemas import SchemaStorage
 
 from .null_columns import without_null_columns
-from .spark_reads import SparkReads
+from .spark_reads import SparkReads, both
 
 _NOTHING = pa.schema([])
 
@@ -61,12 +61,14 @@ class BatchColumns:
         newest = self._storage.newest()
         if newest is not None and self._mode == "none":
             return _of_spark(newest.schema)
-        known = self._readable if newest is None else evolved(newest.schema, self._readable)
-        self._tried = evolved(known, self._inferred(files, known), widens=newest is None)
-        return _of_spark(self._tried) if len(self._tried) else None
+        base = _NOTHING if newest is None else newest.schema
+        found = self._inferred(files, evolved(base, self._readable))
+        self._tried = both(self._readable, found, is_exact=False)  # as what is inferred from all of them
+        columns = evolved(base, self._tried)
+        return _of_spark(columns) if len(columns) else None
 
     def keep_tried(self) -> None:
-        """The files that were tried last can be read: others must suit their columns."""
+        """The files that were tried last can be read: names of others must be spelled as theirs."""
         self._readable = self._tried
 
     def _inferred(self, files: Sequence[FileSplit], known: pa.Schema) -> pa.Schema:

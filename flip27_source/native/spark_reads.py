@@ -124,7 +124,7 @@ class SparkReads:
             schemas = [
                 schema for part in self._parts(told, by_headers=True) for schema in self._of_part(*part)
             ]
-        return functools.reduce(functools.partial(_both, is_exact=is_exact), schemas, pa.schema([]))
+        return functools.reduce(functools.partial(both, is_exact=is_exact), schemas, pa.schema([]))
 
     def _of_part(
         self, base: str | None, names: tuple[str, ...], files: Sequence[FileSplit]
@@ -132,7 +132,7 @@ class SparkReads:
         try:
             schema = self._of_group(base, files, None, merges=True).schema
         except Exception as error:
-            # Spark merges fewer types than ``_both``.
+            # Spark merges fewer types than ``both``.
             if "CANNOT_MERGE_SCHEMAS" not in str(error) or len(files) == 1:
                 raise
             half = len(files) // 2
@@ -260,7 +260,7 @@ def _recorded_type(field: StructField) -> pa.DataType:
     return kind
 
 
-def _both(one: pa.Schema, other: pa.Schema, *, is_exact: bool) -> pa.Schema:
+def both(one: pa.Schema, other: pa.Schema, *, is_exact: bool) -> pa.Schema:
     """The columns of both, by name; columns without a common type are texts."""
     fields = {field.name if is_exact else field.name.lower(): field for field in one}
     for field in other:

@@ -265,6 +265,18 @@ def test_what_is_recorded_does_not_depend_on_files_that_are_quarantined(
     assert quarantined(spark, folders) == ["c"]
 
 
+def test_a_file_of_other_types_is_not_given_up_while_bad_files_of_the_first_batch_are_looked_for(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a", ['{"x": 1}'])
+    folders.land("b", ['{"x": "b"}'])
+    folders.land("c", ['{"X": 3}'])
+    native = {"format": "json", "mode": "FAILFAST"}
+    batches = delivered_by(spark, folders, native, onSplitError="quarantine")
+    assert batches == [(["x"], [("1",), ("b",)])]
+    assert quarantined(spark, folders) == ["c"]
+
+
 def test_a_field_may_differ_from_its_partition_column_in_case(spark: SparkSession, folders: Folders) -> None:
     (folders.landing / "Year=1").mkdir(parents=True)
     (folders.landing / "Year=1" / "a").write_text('{"id": 1, "year": 7}')
