@@ -518,8 +518,8 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="differences of 64 bits in columns of 32",
         readers=("parquet",),
-        spark="reads `integer` and `uinteger` columns whose values are more than 31 bits apart, as DuckDB writes "
-        "them with `PARQUET_VERSION V2`",
+        spark="reads `integer` and `uinteger` columns whose values are more than 31 bits apart, as DuckDB "
+        "writes them with `PARQUET_VERSION V2`",
         here="an error, also with `ignoreCorruptFiles`",
         why="Arrow cannot decode them; native reads do",
         shows=_is_error_here("Arrow cannot decode differences of 64 bits"),

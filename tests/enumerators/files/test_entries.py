@@ -49,7 +49,7 @@ def test_a_waiting_file_is_still_the_one_that_was_found_by_its_generation_or_an_
         check_version(split, ARCHIVED)
 
 
-def test_a_waiting_file_that_an_earlier_version_found_by_the_time_of_its_last_update_is_still_the_same() -> None:
+def test_a_waiting_file_is_the_same_by_the_time_of_its_last_update_which_earlier_versions_stored() -> None:
     found_us = NEW_YEAR_US + 31 * 86_400_000_000
     check_version(FileSplit(path="gs://bucket/in/a", length=4, modified_us=found_us), ARCHIVED)
 

@@ -394,7 +394,9 @@ def test_differences_of_64_bits_in_a_column_of_32_are_an_error_and_no_damage(
     assert "native reads" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["long", "other"], ids=["of 64 bits", "beside one of 32 bits that is not read"])
+@pytest.mark.parametrize(
+    "name", ["long", "other"], ids=["of 64 bits", "beside one of 32 bits that is not read"]
+)
 def test_damaged_differences_that_arrow_could_decode_are_damage(tmp_path: Path, name: str) -> None:
     file = tmp_path / "a.parquet"
     how: dict[str, Any] = {"column_encoding": "DELTA_BINARY_PACKED", "compression": "none"}

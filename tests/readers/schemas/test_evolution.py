@@ -274,7 +274,8 @@ def test_csv_with_a_column_order_different_from_the_schema_is_refused(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("columnNameOfCorruptRecord", "_corrupt_record"), ("rescuedDataColumn", "_rescued_data")]
+    ("option", "name"),
+    [("columnNameOfCorruptRecord", "_corrupt_record"), ("rescuedDataColumn", "_rescued_data")],
 )
 def test_a_csv_header_with_a_column_of_the_query_is_refused_with_the_option_that_renames_the_querys(
     tmp_path: Path, option: str, name: str
