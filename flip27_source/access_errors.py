@@ -122,8 +122,8 @@ _IN_TEXTS = {  # of Java and Arrow
     r"|KeyAccessDeniedException",
     PERMISSION: r"AccessDenied|ACCESS_DENIED|AccessControlException|Permission denied"
     rf"|{_STATUS} 403\b",
-    PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError|InvalidClassException"
-    r"|(?:UnsatisfiedLink|NoSuchMethod|NoSuchField|AbstractMethod|IncompatibleClassChange)Error",
+    PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError"
+    r"|InvalidClassException|(?:UnsatisfiedLink|NoSuchMethod|NoSuchField|AbstractMethod|IncompatibleClassChange)Error",
     DISK: r"No space left on device|Read-only file system|Input/output error",
     HANDLES: r"Too many open files",
     THREADS: r"unable to create native thread|can't start new thread",
