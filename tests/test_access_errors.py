@@ -380,7 +380,7 @@ def test_an_error_of_a_query_that_is_stopped_is_told_from_bad_content(trace: str
     [
         "org.apache.spark.SparkUpgradeException: [INCONSISTENT_BEHAVIOR_CROSS_VERSION.READ_ANCIENT_DATETIME]",
         "java.util.NoSuchElementException: No value found for 'legacy'\n\tat scala.Enumeration.withName",
-        "java.io.FileNotFoundException: /a.xsd\n\tat org.apache.spark.sql.catalyst.xml.ValidatorUtil$.getSchema",
+        "java.io.IOException: /a.xsd\n\tat org.apache.spark.sql.catalyst.xml.ValidatorUtil$.getSchema",
     ],
 )
 def test_an_option_that_spark_checks_in_its_tasks_is_told_from_bad_content(cause: str) -> None:
