@@ -148,7 +148,9 @@ _OF_OPTIONS = (
     r"|CharsetException|INCONSISTENT_BEHAVIOR_CROSS_VERSION|\bat scala\.Enumeration\.withName\b"
 )
 _DATA = re.compile(
-    r"(?:\[MALFORMED_|(?:Pars(?:e|ing)|BadRecord)Exception:).*?(?=\n\s+at \w|\nCaused by: |\Z)", re.DOTALL
+    r"(?:\[(?:MALFORMED|CANNOT_PARSE|CAST)_|(?:Pars(?:e|ing)|BadRecord|NumberFormat)Exception:)"
+    r".*?(?=\n\s+at \w|\nCaused by: |\Z)",
+    re.DOTALL,
 )
 """Messages of Spark and its parsers that quote what a file contains."""
 _DUCKDB = {  # its errors have one type and one code by ADBC
@@ -214,7 +216,7 @@ def is_of_reading(error: Exception) -> bool:
     if _OF_SPARK.isdisjoint(kind.__name__ for kind in type(error).__mro__):
         return False
     text = _text_of_spark(error)
-    return re.search(_READING, text) is not None and re.search(_OF_OPTIONS, text) is None
+    return re.search(_READING, text) is not None and re.search(_OF_OPTIONS, _DATA.sub("", text)) is None
 
 
 def is_of_a_stop(error: Exception) -> bool:

@@ -405,10 +405,14 @@ def test_an_error_of_python_code_is_told_from_those_of_spark() -> None:
     [
         "org.apache.spark.SparkException: [MALFORMED_CSV_RECORD.X] Malformed CSV record: 1,{}",
         "com.fasterxml.jackson.core.JsonParseException: Unexpected character\n at [Source: (String)'{}'",
+        "org.apache.spark.SparkRuntimeException: [CANNOT_PARSE_JSON_FIELD] Cannot parse the value {} of",
+        'java.lang.NumberFormatException: For input string: "{}"',
     ],
 )
 def test_the_content_of_a_file_is_not_taken_for_a_failure_of_access(message: str) -> None:
     text = message.format("java.net.SocketTimeoutException: Read timed out") + "\n\tat a.b(C.java)"
     assert access_error_of_spark(JvmError(text), "a", name="/in/a") is None
+    of_task = f"Job aborted due to stage failure\n{message.format('UnsupportedCharsetException: x')}"
+    assert is_of_reading(SparkConnectException(of_task))
     text += "\nCaused by: java.net.SocketTimeoutException: Read timed out"
     assert access_error_of_spark(JvmError(text), "a", name="/in/a") is not None
