@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flip27_source.spark.versions import QUICK_CHECKPOINT_FILES
+from flip27_source.pytest_plugin import quick_checkpoint_files
 
 _SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-USUAL = {_SETTING: QUICK_CHECKPOINT_FILES.replace("FileSystem", "FileContext")}
+USUAL = {_SETTING: quick_checkpoint_files().replace("FileSystem", "FileContext")}
 """The settings that Spark chooses by default: for tests that kill processes or fill disks."""
 
-QUICK = {_SETTING: QUICK_CHECKPOINT_FILES}
+QUICK = {_SETTING: quick_checkpoint_files()}
 """On a local disk Hadoop's FileContext starts 30 processes (``readlink``, ``chmod``) in each batch, whereas
 its FileSystem starts 6."""

@@ -47,7 +47,6 @@ else:
 
 __all__ = [
     "PUSHES_FILTERS",
-    "QUICK_CHECKPOINT_FILES",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxBytes",
@@ -59,15 +58,6 @@ __all__ = [
 
 PUSHES_FILTERS = hasattr(DataSourceReader, "pushFilters")
 """Whether a batch reader is offered the filters of a query: from Spark 4.1 on."""
-
-_STREAMING = "org.apache.spark.sql.execution.streaming"
-QUICK_CHECKPOINT_FILES = (
-    f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
-    if PUSHES_FILTERS
-    else f"{_STREAMING}.FileSystemBasedCheckpointFileManager"
-)
-"""The class that writes Spark's checkpoints to a local disk with 6 processes (``readlink``, ``chmod``) per
-batch; the default starts 30. Spark 4.1 has moved it."""
 
 _HAS_TIMEZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 
