@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from flip27_source.enumerators.postgres import catalog, poller, server
-from flip27_source.enumerators.postgres.assigner import Assigner
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.postgres.poller import ServerPoller
 from tests.mutating import Patch, around
@@ -22,11 +21,6 @@ def _changed(found: Any, change: Callable[[str, str], str | None]) -> Any:
 @around(poller, "publication_marks")
 def kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed(marks: Any, *arguments: Any) -> Any:
     return _changed(marks(*arguments), lambda name, mark: None if name == "publication" else mark)
-
-
-@around(poller, "publication_marks")
-def a_table_that_was_unlogged_for_a_while_is_not_noticed(marks: Any, *arguments: Any) -> Any:
-    return _changed(marks(*arguments), lambda name, mark: None if "storage" in name else mark)
 
 
 @around(poller, "publication_marks")
@@ -92,15 +86,7 @@ def a_slot_that_is_older_than_the_publication_stays(
     return slot.confirmed
 
 
-@around(Assigner, "keep")
-def a_table_that_was_left_out_is_read_again_as_if_it_were_new(keep: Any, self: Any, is_wanted: Any) -> None:
-    left = dict(self._left)
-    keep(self, is_wanted)
-    self._left = left
-
-
 POSTGRES_MUTATIONS: list[Patch] = [
-    a_table_that_was_unlogged_for_a_while_is_not_noticed,
     a_table_that_was_removed_for_a_while_is_not_noticed,
     a_publication_that_was_replaced_for_a_while_is_not_noticed,
     what_the_publication_was_is_forgotten_at_a_restart,
@@ -112,5 +98,4 @@ POSTGRES_MUTATIONS: list[Patch] = [
     a_slot_that_is_older_than_the_publication_stays,
     kinds_of_changes_that_were_left_out_for_a_while_are_not_noticed,
     a_first_start_does_not_wait_for_open_transactions,
-    a_table_that_was_left_out_is_read_again_as_if_it_were_new,
 ]
