@@ -223,9 +223,11 @@ class PostgresEnumerator(
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
         self._state = replace(self._state, planned_to=window.end)
-        server = {name: getattr(self._state, name) for name in ("slot", "publication", "system")}
-        after = self._state.last_change if first == self._state.start else None
-        window = replace(window, **server, after=after)
+        state = self._state
+        after = state.last_change if first == state.start else None
+        window = replace(
+            window, slot=state.slot, publication=state.publication, system=state.system, after=after
+        )
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
     def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:

@@ -1,6 +1,6 @@
-"""Uses a slot from time to time, for a server that invalidates slots which nobody reads.
+"""Uses a slot from time to time, because a server may invalidate idle slots.
 
-PostgreSQL 18 does with ``idle_replication_slot_timeout``. While chunks are read or a batch is written, the
+PostgreSQL 18 does so with ``idle_replication_slot_timeout``. While chunks are read or a batch is written, the
 query may not read its slot for hours.
 """
 

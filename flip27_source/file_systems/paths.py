@@ -425,7 +425,7 @@ def refuse_credentials(url: str, what: str, error_type: type[Flip27Error]) -> No
 
 
 def _is_path(url: str) -> bool:
-    return url.startswith(("/", "file:", "local:", _DATABRICKS_VOLUMES))
+    return url.startswith(("/", _DATABRICKS_VOLUMES)) or _LOCAL.match(url) is not None
 
 
 def is_web(url: str) -> bool:

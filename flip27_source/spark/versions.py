@@ -6,6 +6,7 @@ Features are looked for, not version numbers, because vendors backport them.
 from __future__ import annotations
 
 import inspect
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
@@ -13,6 +14,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+if TYPE_CHECKING or find_spec("pyspark.sql.streaming.datasource") is not None:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -21,29 +25,15 @@ if TYPE_CHECKING:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-    from pyspark.sql.types import StructType
-else:
-    try:
-        from pyspark.sql.streaming.datasource import (
-            ReadAllAvailable,
-            ReadLimit,
-            ReadMaxBytes,
-            ReadMaxFiles,
-            ReadMaxRows,
-            SupportsTriggerAvailableNow,
-        )
-    except ImportError:  # before Spark 4.2 (SPARK-55304)
+else:  # before Spark 4.2 (SPARK-55304)
 
-        class SupportsTriggerAvailableNow:
-            """Spark reads one batch with Trigger.AvailableNow, and does not tell the source."""
+    class SupportsTriggerAvailableNow:
+        """Spark reads one batch with Trigger.AvailableNow, and does not tell the source."""
 
-        class ReadLimit:
-            """Spark passes no limits."""
+    class ReadLimit:
+        """Spark passes no limits."""
 
-        class ReadAllAvailable(ReadLimit):
-            """Not used."""
-
-        ReadMaxBytes = ReadMaxFiles = ReadMaxRows = None
+    ReadAllAvailable = ReadMaxBytes = ReadMaxFiles = ReadMaxRows = ReadLimit
 
 __all__ = [
     "PUSHES_FILTERS",
