@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes oldest demo test test-all test-slow test-long test-fast compat lint format types docs notebooks model simulate soak fuzz growth bench bench-quick wheel-test clean
+.PHONY: help setup classes overlays demo test test-all test-slow test-long test-fast compat lint format types docs notebooks model simulate soak cluster fuzz growth bench bench-quick wheel-test release-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -50,16 +50,19 @@ test-slow: classes ## Run what make test leaves out because it repeats other tes
 test-long: classes ## Run the tests of make test and make test-slow with other parameters and on PostgreSQL 16
 	@$(PYTEST) -m long $(ARGS)
 
-test-all: test test-slow test-long compat ## Run all tests, including those on the oldest supported PySpark
+test-all: test test-slow test-long compat ## Run all tests, including those on older PySparks
 
 test-fast: setup-test ## Run the quick tests, which start neither Spark nor another server: a minute
 	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not (slow or long or thorough or spark or server)" $(ARGS)
 
-oldest: setup-venv
+overlays: setup-venv
 	@bash scripts/compat.sh --install-only
 
-compat: setup-test ## Run the Spark tests on the oldest supported PySpark, laid over the newest one
-	@bash scripts/compat.sh $(ARGS)
+compat: setup-test ## Run every test that starts Spark on PySpark 4.0, 4.1 and 4.2: make compat ARGS="--spark 4.0"
+	@$(IN_MEMORY) bash scripts/compat.sh $(ARGS)
+
+compat-short: setup-test ## Run the most important of them: a minute for each version
+	@$(IN_MEMORY) bash scripts/compat.sh --short $(ARGS)
 
 lint: setup-lint ## Check style (ruff)
 	@$(PY) -m ruff check .
@@ -88,6 +91,9 @@ simulate: setup-test ## Simulate queries with every fault and count the defects:
 soak: setup-test ## Kill real drivers, fill disks, remove permissions, and count the rows: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
+cluster: classes ## Run a query on Spark Standalone on several hosts, with faults: make cluster ARGS="--minutes 30"
+	@$(IN_MEMORY) $(PY) -m tests.cluster $(ARGS)
+
 fuzz: setup-test ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
 	@$(PY) -m tests.fuzz $(ARGS)
 
@@ -102,6 +108,10 @@ bench-quick: setup-test ## Run make bench with small sizes: shows that it works,
 
 wheel-test: setup-wheel ## Build wheel and sdist, install the wheel alone, and try it from elsewhere
 	@$(PY) -m scripts.wheel_test
+
+release-check: setup-release ## Build a release into dist/, and follow the quickstart with it on Spark 4.0 and 4.3
+	@bash scripts/compat.sh --install-only --spark 4.0
+	@$(PY) -m scripts.release_check $(ARGS)
 
 clean: ## Remove .venv and everything that was built or cached
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov

@@ -32,6 +32,7 @@ from .schemas.inference import FindsSchema, InfersSchema, SamplesSplits, SplitSa
 from .segment import Segment
 from .spark.parsed import parsed
 from .spark.registration import register
+from .spark.starts import start_in_turn
 from .split import SourceSplit, SplitSize
 
 __all__ = [
@@ -78,4 +79,5 @@ __all__ = [
     "__version__",
     "parsed",
     "register",
+    "start_in_turn",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .file_systems.url_credentials import masked
 
@@ -29,6 +29,13 @@ class Flip27Error(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return functools.partial(type(self), remedy=self.remedy), (self.what,)
+
+    def advised(self, first: str) -> Flip27Error:
+        """The same error with this advice before its remedy."""
+        reduced: Any = self.__reduce__()
+        remedy = first if self.remedy is None else f"{first}; or {self.remedy}"
+        error: Flip27Error = functools.partial(reduced[0], remedy=remedy)(*reduced[1])
+        return error
 
 
 LONGEST_KEPT = 2000

@@ -150,8 +150,13 @@ class Options:
         self._values = values
 
     @classmethod
-    def parse(cls, raw: Mapping[str, str], declared: Iterable[Option[Any]]) -> Options:
+    def parse(
+        cls, raw: Mapping[str, str], declared: Iterable[Option[Any]], *, knows_all: bool = True
+    ) -> Options:
         """Check and parse ``raw`` against the declared options.
+
+        Args:
+            knows_all: False if options may belong to a reader that is not known yet.
 
         Raises:
             OptionError: an option is unknown (the message suggests known names) or malformed.
@@ -160,11 +165,12 @@ class Options:
         prefixes = tuple(name.removesuffix("*") for name in table if name.endswith(".*"))
         lowered = {key.lower(): value for key, value in raw.items()}
         values: dict[str, Any] = {}
-        for key, text in lowered.items():
-            option = table.get(key)
+        for typed in raw:
+            key = typed.lower()
+            text, option = lowered[key], table.get(key)
             if option is None:
-                if not key.startswith((*PASS_THROUGH_PREFIXES, *prefixes)):
-                    raise _unknown(key, table)
+                if knows_all and not key.startswith((*PASS_THROUGH_PREFIXES, *prefixes)):
+                    raise _unknown(typed, table)
                 continue
             try:
                 values[key] = option.parse(text)
@@ -282,15 +288,30 @@ def _maybe_json(text: str) -> Any:
         return text
 
 
-def _unknown(key: str, table: Mapping[str, Option[Any]]) -> OptionError:
-    near = difflib.get_close_matches(key, table, n=3, cutoff=0.6)
-    names = ", ".join(table[name].name for name in near)
+def _unknown(typed: str, table: Mapping[str, Option[Any]]) -> OptionError:
+    near = difflib.get_close_matches(typed.lower(), table, n=3, cutoff=0.6)
+    if near:
+        names = ", ".join(table[name].name for name in near)
+        return OptionError(
+            f"option {_as_typed(typed, table[near[0]].name)} is unknown; did you mean {names}?",
+            remedy="correct the name of the option, or remove it; docs/options.md lists the options",
+        )
     known = ", ".join(sorted(option.name for option in table.values()))
     return OptionError(
-        f"option {key} is unknown" + (f"; did you mean {names}?" if near else ""),
+        f"option {typed} is unknown",
         remedy=f"use one of: {known}; or a pass-through prefix: "
         + ", ".join(prefix + "*" for prefix in PASS_THROUGH_PREFIXES),
     )
+
+
+def _as_typed(name: str, near: str) -> str:
+    """A name in lower case, as Spark passes names, with the upper case of the name that is near to it."""
+    if not name.islower():
+        return name
+    letters = list(name)
+    for at, other, size in difflib.SequenceMatcher(None, name, near.lower()).get_matching_blocks():
+        letters[at : at + size] = near[other : other + size]
+    return "".join(letters)
 
 
 def texts(value: str) -> tuple[str, ...]:

@@ -65,9 +65,9 @@ class SourceReaderContext:
         checkpoint_name: lineage and document of the checkpoint, if the tasks of the batch report; otherwise
             None.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
-        end_positions: for readers that yield Progress: the position at which an earlier attempt of this
-            subtask ended each split, by split id; None if it finished the split. This attempt must reach the
-            same position and ends there; a reader may use it to request no data after it.
+        end_positions: the position at which an earlier attempt of this subtask ended each split, by split id;
+            None if it finished the split. If the reader yields Progress, this attempt must reach the same
+            position and ends there; a reader may use it to request no data after it.
         is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
             (FLINK-5777).
         quarantined_before: ids of the parts that an earlier attempt of this subtask quarantined; this attempt

@@ -28,9 +28,14 @@ from .source_options import (
     PATH,
     READER,
     READER_BOUNDED_OPTIONS,
+    READER_BY_NAMES,
     SCHEMA_EVOLUTION_MODE,
     UID,
 )
+
+_PATHS = frozenset({"path", "paths"})
+_OF_PATHS = "files"
+"""The enumerator of a source with a path that names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,7 @@ class Source:
         *,
         enumerator: type[SplitEnumerator[Any]] | None = None,
         reader: type[SplitReader[Any]] | None = None,
+        reader_by_names: str | None = None,
         schema_is_given: bool = True,
     ) -> Source:
         """Find the classes and check the options.
@@ -75,24 +81,19 @@ class Source:
         Args:
             raw_options: option names and values, as Spark passes them.
             enumerator, reader: registered classes, instead of names in options.
+            reader_by_names: the reader that was chosen by the names of files, if the user names none.
             schema_is_given: False if the schema is inferred: new columns are added by default, because the
                 sample may miss some.
 
         Raises:
             OptionError, RegistryError, ContractError: an option or a class is invalid.
         """
-        names = {key.lower(): value for key, value in raw_options.items()}
-        enumerator_name = names.get(ENUMERATOR.name)
-        if enumerator is None:
-            if enumerator_name is None:
-                raise OptionError(
-                    "option enumerator is not set",
-                    remedy='add .option("enumerator", "files"), or another enumerator',
-                )
-            enumerator = find_enumerator(enumerator_name)
-        check_bases(enumerator)
-        reader_name = names.get(READER.name, enumerator.default_reader)
+        enumerator, name = chosen_enumerator(raw_options, enumerator)
+        reader_name = named_reader(raw_options, enumerator)
+        implied: dict[Option[Any], Any] = {}
         if reader is None:
+            if reader_name is None and reader_by_names is not None:
+                reader_name = implied[READER_BY_NAMES] = reader_by_names
             if reader_name is None:
                 raise OptionError(
                     f"option reader is not set, and {enumerator.__name__} has no default reader",
@@ -101,18 +102,52 @@ class Source:
                 )
             reader = find_reader(reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
-        options = options.with_values(enumerator.implied_options(options))
+        options = options.with_values({**implied, **enumerator.implied_options(options)})
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
-        name = canonical_name(ENUMERATOR_GROUP, enumerator_name) or enumerator.__name__
         return cls(
             enumerator_type=enumerator,
             reader_type=reader,
             enumerator_name=name,
             reader_name=canonical_name(READER_GROUP, reader_name) or reader.__name__,
-            uid=options[UID] or name.rpartition(":")[2],
+            uid=uid_of(options, name),
             options=options,
         )
+
+
+def chosen_enumerator(
+    raw_options: Mapping[str, str], enumerator: type[SplitEnumerator[Any]] | None = None
+) -> tuple[type[SplitEnumerator[Any]], str]:
+    """The enumerator that the options name, unless a class is given, and its name.
+
+    Raises:
+        OptionError, RegistryError, ContractError: it is not named, not found, or not valid.
+    """
+    names = {key.lower(): value for key, value in raw_options.items()}
+    name = names.get(ENUMERATOR.name)
+    if enumerator is None:
+        if name is None and names.keys() & _PATHS:
+            name = _OF_PATHS
+        if name is None:
+            raise OptionError(
+                "option enumerator is not set, and there is no path",
+                remedy='give .load(path) the path of the files, or add .option("enumerator", ...): kafka, '
+                "postgres, sql, http, or another enumerator",
+            )
+        enumerator = find_enumerator(name)
+    check_bases(enumerator)
+    return enumerator, canonical_name(ENUMERATOR_GROUP, name) or enumerator.__name__
+
+
+def named_reader(raw_options: Mapping[str, str], enumerator: type[SplitEnumerator[Any]]) -> str | None:
+    """The reader that the options name, or that the enumerator brings; None if there is none."""
+    names = {key.lower(): value for key, value in raw_options.items()}
+    return names.get(READER.name, enumerator.default_reader)
+
+
+def uid_of(options: Options, enumerator_name: str) -> str:
+    """The name of a source within its state location."""
+    return options[UID] or enumerator_name.rpartition(":")[2]
 
 
 def declared_options(

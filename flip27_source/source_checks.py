@@ -80,6 +80,32 @@ def finding_of(check: str, look: Callable[[], Finding]) -> Finding:
         return failure(check, error)
 
 
+class ChoosesReader(ABC):
+    """Optional mix-in of an enumerator: it chooses a built-in reader if the user names none."""
+
+    @classmethod
+    @abstractmethod
+    def choose_reader(cls, options: Options) -> str:
+        """The name of the reader. Called once for a state, which keeps it; I/O is allowed.
+
+        Raises:
+            OptionError: the user has to set the option ``reader``.
+        """
+
+
+class ChecksBeforeStart(ABC):
+    """Optional mix-in of an enumerator or a reader: what is checked besides the options, before a start."""
+
+    @classmethod
+    @abstractmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Raise an error if no start can succeed: a package is missing, or the path does not exist.
+
+        It is called before each start, also of a query that continues, so it must not refuse what is
+        unreachable only for a moment, and what the run itself would wait for.
+        """
+
+
 class ChecksSource(ABC):
     """Optional mix-in of an enumerator: ``flip27 check`` calls it to find out whether a source is ready."""
 

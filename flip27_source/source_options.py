@@ -27,14 +27,19 @@ PATH: Option[str | None] = ReadingOption(
 )
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
+    default_text="files, if there is a path",
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.REFUSED,
 )
 READER: Option[str | None] = ReadingOption(
     name="reader",
-    default_text="the enumerator's own reader, if it has one",
+    default_text="the enumerator's own reader; for files, the one that the names of the files tell",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
     change_note="its splits are read by the new reader; refused if only one of the two yields Progress",
+)
+READER_BY_NAMES: Option[str | None] = Option(
+    name="readerByNames",
+    doc="The reader that the names of files tell; set by the source itself if reader is not set.",
 )
 UID: Option[str | None] = Option(
     name="uid",

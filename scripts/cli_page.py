@@ -48,10 +48,10 @@ used while a query runs.
 | 0 | done |
 | 1 | refused, or something is wrong: the error says what and what to do |
 | 2 | wrong usage: an unknown command or option, or an invalid value |
-| 3 | `check`: a check failed; `import`, `export`, `notifications show`: a problem that is described there |
+| 3 | `check`: a check failed; `import`, `export`, `notifications show`, `retire`: a problem is described |
 
 The exit code is also 1 for a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and
-an answer other than yes (`savepoint delete`, `postgres drop`, `notifications create` and `drop`).
+an answer other than yes (`savepoint delete`, `postgres drop`, `retire`, `notifications create` and `drop`).
 
 These options are the same in all commands that have them:
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from scripts.made_page import write_or_check
+from scripts.made_page import with_part, write_or_check
 from tests.fuzz.differences import ALL, DIFFERENCES
 
 PAGE = Path(__file__).parents[1] / "docs" / "readers.md"
-BEGIN, END = "<!-- differences: begin -->\n", "<!-- differences: end -->\n"
 
 
 def table() -> str:
@@ -27,9 +26,7 @@ def table() -> str:
 
 def page(text: str) -> str:
     """The page with the table generated again."""
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}{table()}{END}{after}"
+    return with_part(text, "differences", table())
 
 
 if __name__ == "__main__":

@@ -18,3 +18,10 @@ def write_or_check(file: Path, made: Callable[[str], str]) -> int:
         return 0 if found == wanted else 1
     file.write_text(wanted, encoding="utf-8")
     return 0
+
+
+def with_part(page: str, name: str, part: str) -> str:
+    """The page with ``part`` between its comments ``name: begin`` and ``name: end``."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}{part}{end}{rest.partition(end)[2]}"

@@ -17,10 +17,20 @@ from flip27_source.source_options import (
 )
 from scripts.made_page import write_or_check
 
+NEEDED_BY_ALL = (
+    "enumerator", "reader", "path", "stateLocation", "uid", "maxFilesPerTrigger", "maxRowsPerTrigger",
+    "availableNow", "onSplitError", "onDataLoss",
+)  # fmt: skip
+"""Options of every source that everybody should know; the page lists them first and shows them in bold."""
+
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 
 INTRODUCTION = """\
 # Options
+
+Most queries need only [the ten to know](#the-ten-to-know), which are in bold in the tables, and the few that
+say where the data is: `subscribe` of Kafka, `tables` of PostgreSQL, `cursorColumns` of SQL. The page of each
+source begins with them.
 
 This page is generated from the code (`python -m scripts.options_table`). Names are matched without regard to
 case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
@@ -43,7 +53,14 @@ example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is n
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, *(_section(title, options) for title, options in tables())])
+    sections = [_section(title, options) for title, options in tables()]
+    return "\n".join([INTRODUCTION, _first_ones(), *sections])
+
+
+def _first_ones() -> str:
+    core = {option.name: option for option in CORE_OPTIONS}
+    rows = [f"| **`{name}`** | {core[name].doc} |".replace("\n", " ") for name in NEEDED_BY_ALL]
+    return "\n".join(["## The ten to know", "", "| option | meaning |", "|---|---|", *rows, ""])
 
 
 def tables() -> Iterator[tuple[str, Iterable[Option[Any]]]]:
@@ -72,7 +89,8 @@ def _row(option: Option[Any]) -> str:
         default = "none" if option.default is None else f"`{_shown(option.default)}`"
     changed = "" if option.changes is None else option.changes.value
     changed += "" if option.change_note is None else f": {option.change_note}"
-    return f"| `{option.name}` | {default} | {changed} | {option.doc} |".replace("\n", " ")
+    name = f"**`{option.name}`**" if option.name in NEEDED_BY_ALL else f"`{option.name}`"
+    return f"| {name} | {default} | {changed} | {option.doc} |".replace("\n", " ")
 
 
 def _shown(value: object) -> str:

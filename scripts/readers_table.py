@@ -7,11 +7,10 @@ from pathlib import Path
 
 from flip27_source.readers.files.spark_options import status
 from flip27_source.registry import find_reader
-from scripts.made_page import write_or_check
+from scripts.made_page import with_part, write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "readers.md"
 READERS = ("json", "csv", "text", "parquet", "orc", "avro", "arrow", "binary")
-BEGIN, END = "<!-- options: begin -->\n", "<!-- options: end -->\n"
 
 _SHOWN = {"supported": "yes", "without effect": "no effect", "default only": "default only"}
 
@@ -32,9 +31,7 @@ def table() -> str:
 
 def page(text: str) -> str:
     """The page with the table generated again."""
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}{table()}{END}{after}"
+    return with_part(text, "options", table())
 
 
 if __name__ == "__main__":

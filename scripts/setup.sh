@@ -120,8 +120,8 @@ install() {
     case $PART in
         demo) requirements="--editable .[spark,cli]" ;;
         docs | lint) requirements=$(requirements_of "$PART") ;;
-        dev | test | types | wheel) requirements="--editable .[$PART]" ;;
-        *) fail "there is no part $PART: demo, docs, lint, test, types, venv, wheel, or dev for all" ;;
+        dev | release | test | types | wheel) requirements="--editable .[$PART]" ;;
+        *) fail "there is no part $PART: demo, docs, lint, release, test, types, venv, wheel, or dev for all" ;;
     esac
     echo "Installing what this needs into $VENV, once ($requirements) ..."
     # shellcheck disable=SC2086  # several words

@@ -20,6 +20,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+from flip27_source.contract_version import digest_of
 from scripts.class_archive import BRIEF_JVM
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -41,7 +42,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> None:
     )
     if outcome.returncode != 0:
         print(outcome.stdout)
-        sys.exit(f"wheel-test: failed with exit code {outcome.returncode}: {' '.join(map(str, command))}")
+        sys.exit(f"failed with exit code {outcome.returncode}: {' '.join(map(str, command))}")
 
 
 def pip_into(python: Path) -> tuple[str | Path, ...]:
@@ -94,6 +95,8 @@ def check_contents(direct: Path, by_sdist: Path) -> None:
     code = {name for name in names[direct] if ".dist-info/" not in name}
     if code != expected_files():
         sys.exit(f"wheel-test: tree and wheel differ in: {sorted(code ^ expected_files())}")
+    if digest_of(direct / "flip27_source") != digest_of(CHECKOUT / "flip27_source"):
+        sys.exit("wheel-test: the contract version of the wheel is not that of the checkout")
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names[direct]):
         sys.exit("wheel-test: the wheel has no LICENSE")
     if entry_points_in(direct) != entry_points_in_setup_cfg():
@@ -134,29 +137,30 @@ def clean_environment(work: Path, wheel: Path) -> Path:
     return python
 
 
-def main() -> None:
-    """Build, compare, install, and try."""
-    with tempfile.TemporaryDirectory(prefix="flip27-wheel-") as name:
-        work = Path(name).resolve()
-        direct, by_sdist = build_wheels(work)
-        check_contents(direct, by_sdist)
-        print(f"wheel-test: {direct.name} contains the whole tree, and the sdist builds the same wheel")
-        python = clean_environment(work, direct)
-        elsewhere = work / "elsewhere"
-        elsewhere.mkdir()
-        smoke = elsewhere / "wheel_smoke.py"
-        shutil.copy(CHECKOUT / "scripts" / "wheel_smoke.py", smoke)
-        run(
-            python,
-            smoke,
-            work / "clean",
-            cwd=elsewhere,
-            PYSPARK_PYTHON=str(python),
-            SPARK_LOCAL_IP="127.0.0.1",
-            SPARK_SUBMIT_OPTS=BRIEF_JVM,
-        )
-        print('wheel-test: imported, found by Spark without registering, and format("flip27") streams')
+def build_and_try(work: Path) -> tuple[Path, Path]:
+    """The wheel and the sdist, which were built, compared, installed and tried in the folder ``work``."""
+    direct, by_sdist = build_wheels(work)
+    check_contents(direct, by_sdist)
+    print(f"wheel-test: {direct.name} contains the whole tree, and the sdist builds the same wheel")
+    python = clean_environment(work, direct)
+    elsewhere = work / "elsewhere"
+    elsewhere.mkdir()
+    smoke = elsewhere / "wheel_smoke.py"
+    shutil.copy(CHECKOUT / "scripts" / "wheel_smoke.py", smoke)
+    run(
+        python,
+        smoke,
+        work / "clean",
+        cwd=elsewhere,
+        PYSPARK_PYTHON=str(python),
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_SUBMIT_OPTS=BRIEF_JVM,
+    )
+    print('wheel-test: imported, found by Spark without registering, and format("flip27") streams')
+    (sdist,) = (work / "by-sdist").glob("*.tar.gz")
+    return direct, sdist
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory(prefix="flip27-wheel-") as name:
+        build_and_try(Path(name).resolve())

@@ -21,6 +21,7 @@ from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.places import PLACES, WRITABLE, Place, each
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
+from tests.spark.jvm import remember_names
 from tests.spark_home import quick_spark_home
 
 pytest_plugins = ["pytester"]
@@ -56,12 +57,13 @@ STARTS_SPARK = (
 LONGEST_FIRST = (
     "test_notebooks.py", "model/test_interleavings.py", "test_benchmarks.py", "spark/test_disasters.py",
     "spark/test_drivers.py", "spark/test_attempts.py", "spark/test_connect.py", "test_demo.py",
+    "simulator/test_mutations.py", "simulator/test_postgres_mutations.py",
 )  # fmt: skip
 """Files that take a minute: they start first, so that the other processes do not wait for one at the end."""
 
 
 SERVERS = {
-    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_server", "postgres", "server",
+    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_server", "postgres", "s3", "server",
     "shop", "tansu", "waiting_server",
 }  # fmt: skip
 """Fixtures that start a server."""
@@ -140,6 +142,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def _session(installed: Path) -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(installed), os.environ.get("PYTHONPATH")]))
+    remember_names()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("flip27-source tests")

@@ -68,13 +68,15 @@ class KafkaBroker(ServerProcess):
     """A broker with its own data folder, created and started by ``kafka_broker``.
 
     Attributes:
+        host: the address at which the broker listens.
         port: the same for the whole life of the broker, also after a restart.
         advertised_port: the port that the broker gives its clients; only Tansu can advertise another one.
     """
 
-    def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
+    def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes], host: str) -> None:
         super().__init__(folder, keeper)
         self.kind = kind
+        self.host = host
         self.port = free_port()
         self.advertised_port = self.port
         self._admin: AdminClient | None = None
@@ -83,7 +85,7 @@ class KafkaBroker(ServerProcess):
     @property
     def address(self) -> str:
         """The value of ``bootstrap.servers``."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
@@ -302,11 +304,11 @@ class KafkaBroker(ServerProcess):
 
     def _arguments(self) -> list[str]:
         if self.kind == "noida":
-            places = ["--data-dir", str(self._folder / "data"), "--host", HOST]
+            places = ["--data-dir", str(self._folder / "data"), "--host", self.host]
             return ["start", "--only", "kafka", *places, "--kafka-port", str(self.port)]
         url = f"tcp://{self.address}"
         places = ["--storage-engine", "memory://tansu/", "--listener-url", url]
-        return ["broker", *places, "--advertised-listener-url", f"tcp://{HOST}:{self.advertised_port}"]
+        return ["broker", *places, "--advertised-listener-url", f"tcp://{self.host}:{self.advertised_port}"]
 
     def _refusal(self) -> object:
         from confluent_kafka import KafkaException
@@ -339,11 +341,13 @@ class KafkaBroker(ServerProcess):
 
 
 @contextmanager
-def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) -> Iterator[KafkaBroker]:
+def kafka_broker(
+    kind: Kind = "noida", *, host: str = HOST, advertised_port: int | None = None
+) -> Iterator[KafkaBroker]:
     """A running broker without topics."""
     # SIGKILL also ends a broker that a test has suspended.
     with kept_folder(f"flip27-{kind}-", ended_by="KILL") as (folder, keeper):
-        broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper)
+        broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper, host=host)
         broker.advertised_port = advertised_port or broker.port
         broker.start()
         try:

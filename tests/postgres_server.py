@@ -44,9 +44,9 @@ SETTINGS = {
 
 ACCESS = f"""\
 local all all trust
-host all {SUPERUSER} {HOST}/32 trust
-host replication {SUPERUSER} {HOST}/32 trust
-host all all {HOST}/32 scram-sha-256
+host all {SUPERUSER} samenet trust
+host replication {SUPERUSER} samenet trust
+host all all samenet scram-sha-256
 """
 
 
@@ -62,12 +62,14 @@ class PostgresServer(ServerProcess):
     """A server with its own data folder, created and started by ``postgres_server``.
 
     Attributes:
+        host: the address at which the server listens.
         port: the same for the whole life of the server, also after a restart.
         version: the major version.
     """
 
-    def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes], version: int) -> None:
+    def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes], version: int, host: str) -> None:
         super().__init__(folder, keeper)
+        self.host = host
         self.port = free_port()
         self.version = version
 
@@ -79,7 +81,7 @@ class PostgresServer(ServerProcess):
 
     def copy(self, primary: PostgresServer, settings: Mapping[str, str]) -> None:
         """Make the data folder as a copy of the primary's; this server becomes its standby."""
-        command = [f"--host={HOST}", f"--port={primary.port}", f"--username={SUPERUSER}", "--no-sync"]
+        command = [f"--host={primary.host}", f"--port={primary.port}", f"--username={SUPERUSER}", "--no-sync"]
         self._make_data("pg_basebackup", [*command, "--checkpoint=fast"], settings)
         (self._data / "standby.signal").touch()
 
@@ -90,7 +92,12 @@ class PostgresServer(ServerProcess):
 
     def start(self, **settings: str) -> None:
         """Start the server and wait until it accepts connections. ``settings`` apply to this start only."""
-        arguments = [f"-D{self._data}", f"-k{self._folder}", f"-p{self.port}", f"-clisten_addresses={HOST}"]
+        arguments = [
+            f"-D{self._data}",
+            f"-k{self._folder}",
+            f"-p{self.port}",
+            f"-clisten_addresses={self.host}",
+        ]
         arguments += [f"-c{name}={value}" for name, value in settings.items()]
         self._started(self._run("postgres", *arguments), self._refusal)
 
@@ -143,14 +150,19 @@ class PostgresServer(ServerProcess):
 
     def address(self, database: str = "postgres", *, role: Role | None = None) -> dict[str, Any]:
         """The keywords of libpq with which a client connects to the database."""
-        address: dict[str, Any] = {"host": HOST, "port": self.port, "dbname": database, "user": SUPERUSER}
+        address: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "dbname": database,
+            "user": SUPERUSER,
+        }
         if role is not None:
             address.update(user=role.name, password=role.password)
         return address
 
     def options(self, database: str, **more: str) -> dict[str, str]:
         """The options with which a query reads the database, as the superuser unless ``more`` say so."""
-        connection = {"host": HOST, "port": str(self.port), "database": database, "user": SUPERUSER}
+        connection = {"host": self.host, "port": str(self.port), "database": database, "user": SUPERUSER}
         return {"enumerator": "postgres", **connection, **more}
 
     @contextmanager
@@ -278,19 +290,19 @@ class PostgresServer(ServerProcess):
 
 
 @contextmanager
-def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[PostgresServer]:
+def postgres_server(version: int = NEWEST, *, host: str = HOST, **settings: str) -> Iterator[PostgresServer]:
     """Run a server; ``settings`` are lines of its postgresql.conf."""
-    with _prepared(version, lambda server: server.initialise(settings)) as server:
+    with _prepared(version, host, lambda server: server.initialise(settings)) as server:
         yield server
 
 
 @contextmanager
-def _prepared(version: int, prepare: Callable[[PostgresServer], None]) -> Iterator[PostgresServer]:
+def _prepared(version: int, host: str, prepare: Callable[[PostgresServer], None]) -> Iterator[PostgresServer]:
     """Run a server whose data folder ``prepare`` makes."""
     with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
         if ids := owner():
             os.chown(folder, ids["user"], ids["group"])
-        server = PostgresServer(folder=folder, keeper=keeper, version=version)
+        server = PostgresServer(folder=folder, keeper=keeper, version=version, host=host)
         prepare(server)
         server.start()
         try:
@@ -308,7 +320,7 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
         slot: the physical slot of the primary that the standby reads.
         database: the database that the standby connects to for the primary's failover slots.
     """
-    address = f"host={HOST} port={primary.port} user={SUPERUSER} dbname={database}"
+    address = f"host={primary.host} port={primary.port} user={SUPERUSER} dbname={database}"
     settings = {
         "primary_conninfo": address,
         "primary_slot_name": slot,
@@ -316,7 +328,7 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
         "sync_replication_slots": "on",
         "synchronized_standby_slots": "",
     }
-    with _prepared(primary.version, lambda standby: standby.copy(primary, settings)) as standby:
+    with _prepared(primary.version, primary.host, lambda standby: standby.copy(primary, settings)) as standby:
         yield standby
 
 

@@ -24,11 +24,11 @@ class S3Bucket(ObjectStorage):
 
 
 @contextlib.contextmanager
-def s3_endpoint(front: Front | None = None) -> Iterator[str]:
+def s3_endpoint(front: Front | None = None, address: str = "127.0.0.1") -> Iterator[str]:
     """Run a server; yields its URL. ``front`` may answer some of the requests instead."""
     from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address=address, port=0, verbose=False)
     server.start()
     if front is not None:
         wsgi = server._server

@@ -18,7 +18,7 @@ from tests.server_process import Answering, web_server
 LONGEST = 7
 """More refusals in a row than s3fs tolerates (5), but fewer than two calls of s3fs tolerate."""
 
-_SLOW_DOWN = (
+SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n'
     b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 )
@@ -117,7 +117,7 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
                 self.close_connection = True  # the server has ended
                 return
             if not answer:
-                status, headers, content = 503, [("Content-Type", "application/xml")], _SLOW_DOWN
+                status, headers, content = 503, [("Content-Type", "application/xml")], SLOW_DOWN
             kept = [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP]
             if self.command == "HEAD":
                 kept += [("Content-Length", dict(headers).get("Content-Length", "0"))]

@@ -20,7 +20,7 @@ README = (REPOSITORY / "README.md").read_text()
     "script",
     [
         "api_page", "batch_picture", "cli_page", "differences_table", "options_table", "protocol_page",
-        "state_page",
+        "spark_versions_table", "state_page",
     ],
 )  # fmt: skip
 def test_generated_pages_are_up_to_date(script: str) -> None:
@@ -35,7 +35,8 @@ def test_every_make_target_is_in_the_readme_or_the_contributors_guide() -> None:
 
 
 def test_links_of_the_documentation_have_existing_targets() -> None:
-    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    pages += [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "deploy").rglob("*.md")]
     links = [
         (page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     ]

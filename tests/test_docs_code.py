@@ -29,8 +29,8 @@ from tests.kafka_server import kafka_broker
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
 from tests.pages.shop import changes_are_those_of_the_page, recipes_follow_the_table
-from tests.postgres_server import postgres_server
-from tests.spark.streams import run_to_end
+from tests.postgres_server import free_port, postgres_server
+from tests.spark.streams import UNTIL_END, run_to_end
 
 ALL_PAGES = ["README.md", *(f"docs/{file.name}" for file in sorted((REPOSITORY / "docs").glob("*.md")))]
 PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(page))]
@@ -39,7 +39,7 @@ PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(
 def delivered(stream: DataFrame, name: str) -> list[Any]:
     """The rows of a stream up to its present end."""
     spark = stream.sparkSession
-    query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    query = stream.writeStream.format("memory").queryName(name).trigger(**UNTIL_END).start()
     run_to_end(query)
     rows = spark.table(name).collect()
     spark.catalog.dropTempView(name)
@@ -71,8 +71,8 @@ def sequence(page: PageRun) -> None:
 
 
 def files(page: PageRun) -> None:
-    land(page.place("/landing/2026-01-03/orders/1.json"), order(1))
-    land(page.place("/landing/2026-01-04/orders/2.json"), order(2))
+    land(page.place("/landing/orders/1.json"), order(1))
+    land(page.place("/landing/orders/2.json"), order(2))
     page.run()
     assert ids(page.names["df"], "files") == [1, 2]
 
@@ -108,11 +108,15 @@ def kafka(page: PageRun) -> None:
         broker.topic(2, name="orders")
         broker.produce("orders", [b'{"id": 1, "customer": "Ada"}', b'{"id": 2}'], partition=1)
         broker.produce(broker.topic(name="notes"), [b"a", b"\xff"])
-        page.places["kafka1:9092"] = broker.address
+        page.places |= {"kafka1:9092": broker.address, "9092": str(free_port())}
         state = page.place("/ckpt/orders/flip27")
         options = {"valueFormat": "string", "onRecordError": "quarantine", "stateLocation": state}
         text = pa.schema([pa.field("value", pa.string())])
         stream(broker, "notes", schema=text, **options).process_all_available()
+        page.run(until="noida_db")
+        page.run_block()
+        page.names["broker"].kill()
+        page.names["broker"].wait()
         page.run()
         (note,) = page.names["broken"].collect()
         assert (note.topic, note.partition, note.offset, note.key) == ("notes", 0, 1, None)
@@ -147,10 +151,14 @@ def deployment(page: PageRun) -> None:
     with sqlite3.connect("shop.db") as shop:
         shop.execute("CREATE TABLE orders (id INTEGER, amount REAL)")
         shop.execute("INSERT INTO orders VALUES (1, 2.5)")
+    land(page.place("/landing/orders/1.txt"), "1\n2\n")
     sys.path.insert(0, str(Path.cwd()))
     page.run()
     sys.path.remove(str(Path.cwd()))
     del sys.modules["shop"]
+    assert not page.names["query"].isActive
+    lake = page.names["spark"].read.parquet(str(page.place("/lake/orders")))
+    assert sorted(row.value for row in lake.collect()) == ["1", "2"]
     orders = page.names["spark"].read.format("orders").option("database", str(Path("shop.db").resolve()))
     assert [tuple(row) for row in orders.load().collect()] == [(1, 2.5)]
 
@@ -167,7 +175,7 @@ def monitoring(page: PageRun) -> None:
     page.run_block()
     spark = page.names["spark"]
     numbers = spark.readStream.format("flip27").option("enumerator", "sequence").option("end", 10).load()
-    query = numbers.writeStream.format("noop").queryName("numbers").trigger(availableNow=True).start()
+    query = numbers.writeStream.format("noop").queryName("numbers").trigger(**UNTIL_END).start()
     run_to_end(query)
     page.names["query"] = query
     page.run()
@@ -258,6 +266,11 @@ def add_to_a_savepoint(page: PageRun) -> None:
     assert index.read_bytes() == b"an index"
 
 
+def upgrading(page: PageRun) -> None:
+    Orders(page).run()
+    page.run()
+
+
 def cli(page: PageRun) -> None:
     library = page.place("/opt/spark/python/lib")
     library.mkdir(parents=True)
@@ -292,6 +305,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/sequence.md": sequence,
     "docs/sql.md": sql,
     "docs/state.md": state,
+    "docs/upgrading.md": upgrading,
     "docs/write_an_enumerator.md": write_an_enumerator,
 }
 """For each page the function that prepares, runs and checks it; other pages only run."""

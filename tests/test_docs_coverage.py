@@ -77,6 +77,17 @@ def test_every_error_class_has_its_cause_and_remedy_in_troubleshooting() -> None
     assert not without("Flip27Error", {"page": PAGES["troubleshooting.md"]})
 
 
+def test_every_test_that_a_page_names_exists() -> None:
+    tests = DOCS.parent / "tests"
+    defined = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+    known = {name for file in tests.rglob("test_*.py") for name in defined.findall(file.read_text())}
+    named = {name for text in PAGES.values() for name in re.findall(r"`(test_\w+)`", text)}
+    files = {path for text in PAGES.values() for path in re.findall(r"`tests/([\w/.]+)`", text)}
+    assert len(named) > 20
+    assert sorted(named - known) == []
+    assert sorted(path for path in files if not (tests / path).exists()) == []
+
+
 def test_messages_in_troubleshooting_exist_in_the_code() -> None:
     """The quoted words between the ellipses of each message appear literally in the code."""
     folders = [DOCS.parent / part for part in ("flip27_source", "enumerators", "readers")]

@@ -51,20 +51,22 @@ def test_an_absent_option_has_its_default() -> None:
     assert parsed(rowLimit="10").is_set(LIMIT)
 
 
-@pytest.mark.parametrize(
-    ("given", "suggested"),
-    [
-        ("rowLimt", "did you mean rowLimit?"),
-        ("table_name", "did you mean tableName?"),
-        ("zzz", "is unknown\n"),
-    ],
-)
-def test_an_unknown_option_is_refused_with_a_suggestion_and_all_that_are_known(
-    given: str, suggested: str
-) -> None:
-    with pytest.raises(OptionError, match=f"option {given.lower()} is unknown") as caught:
-        parsed(**{given: "1"})
-    assert suggested in str(caught.value)
+@pytest.mark.parametrize(("typed", "near"), [("rowLimt", "rowLimit"), ("TABLE_NAME", "tableName")])
+def test_an_unknown_option_is_refused_as_typed_with_only_the_nearest_names(typed: str, near: str) -> None:
+    with pytest.raises(OptionError, match=rf"option {typed} is unknown; did you mean {near}\?") as caught:
+        parsed(**{typed: "1"})
+    assert "startAt" not in str(caught.value)
+
+
+def test_a_name_that_spark_passes_in_lower_case_has_the_upper_case_of_the_nearest_name() -> None:
+    for passed, typed in (("rowlimt", "rowLimt"), ("tablesname", "tablesName"), ("startsat", "startsAt")):
+        with pytest.raises(OptionError, match=f"option {typed} is unknown"):
+            parsed(**{passed: "1"})
+
+
+def test_an_unknown_option_that_is_near_to_none_is_refused_with_all_that_are_known() -> None:
+    with pytest.raises(OptionError, match="option zZz is unknown\n") as caught:
+        parsed(zZz="1")
     assert "use one of: rowLimit, startAt, tableName, token" in str(caught.value)
 
 

@@ -19,7 +19,8 @@ REPOSITORY = Path(__file__).parents[1]
     [
         ("demo", "demo"), ("docs", "docs"), ("lint", "lint"), ("format", "lint"), ("types", "types"),
         ("test", "test"), ("test-slow", "test"), ("test-long", "test"), ("test-fast", "test"),
-        ("compat", "test"), ("oldest", "venv"), ("bench", "test"), ("wheel-test", "wheel"),
+        ("compat", "test"), ("compat-short", "test"), ("overlays", "venv"),
+        ("bench", "test"), ("wheel-test", "wheel"), ("release-check", "release"),
     ],
 )  # fmt: skip
 def test_a_make_target_sets_up_its_own_part(target: str, part: str) -> None:
@@ -90,7 +91,7 @@ def test_each_part_is_installed_when_it_is_first_needed(checkout: Checkout) -> N
 
 def test_after_the_whole_set_up_no_part_is_missing(checkout: Checkout) -> None:
     assert checkout.set_up() == (0, ["--editable .[dev]"])
-    for part in ("demo", "docs", "lint", "test", "types", "wheel"):
+    for part in ("demo", "docs", "lint", "release", "test", "types", "wheel"):
         assert checkout.set_up(part) == (0, [])
 
 

@@ -18,7 +18,7 @@ from flip27_source.readers.sequence import SequenceReader
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
 from flip27_source.snapshots.source_identity import differences
 from flip27_source.source import Source, declared_options
-from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
+from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL, READER_BY_NAMES
 from tests.toy_sources import EchoReader, Feed, Shelf
 
 
@@ -40,18 +40,30 @@ def test_the_uid_of_a_class_given_by_module_is_its_name() -> None:
     assert source.uid == "SequenceEnumerator"
 
 
-def test_an_enumerator_is_required() -> None:
+def test_an_enumerator_is_required_unless_there_is_a_path() -> None:
     with pytest.raises(OptionError, match="option enumerator is not set") as caught:
-        Source.resolve({"path": "/x"})
-    assert 'add .option("enumerator", "files")' in str(caught.value)
+        Source.resolve({"reader": "json"})
+    assert "give .load(path) the path of the files" in str(caught.value)
+    for name in ("PATH", "paths"):
+        source = Source.resolve({name: "/x", "reader": "json"})
+        assert (source.enumerator_type, source.enumerator_name, source.uid) == (
+            FilesEnumerator,
+            "files",
+            "files",
+        )
+    with pytest.raises(RegistryError, match="enumerator 'fils' is unknown"):
+        Source.resolve({"path": "/x", "enumerator": "fils"})
 
 
-def test_a_reader_is_required_unless_the_enumerator_brings_one() -> None:
+def test_a_reader_is_required_unless_the_enumerator_brings_one_or_the_names_of_files_tell_it() -> None:
     with pytest.raises(
         OptionError, match="reader is not set, and FilesEnumerator has no default reader"
     ) as caught:
         Source.resolve({"enumerator": "files", "path": "/x"})
     assert 'add .option("reader", "json")' in str(caught.value)
+    for given, reader in (({}, "csv"), ({"reader": "json"}, "json")):
+        source = Source.resolve({"path": "/x", **given}, reader_by_names="csv")
+        assert (source.reader_name, source.options[READER_BY_NAMES]) == (reader, None if given else "csv")
 
 
 def test_options_of_enumerator_and_reader_are_known_and_others_are_not() -> None:
@@ -74,7 +86,7 @@ def test_only_sources_that_discover_have_the_options_of_discovery() -> None:
     assert DISCOVERY_INTERVAL in declared_options(FilesEnumerator, EchoReader)
     assert DISCOVERY_INTERVAL not in declared_options(Feed, EchoReader)
     assert set(CORE_OPTIONS) - set(declared_options(Feed, EchoReader))
-    with pytest.raises(OptionError, match="option discoveryinterval is unknown"):
+    with pytest.raises(OptionError, match="option discoveryInterval is unknown"):
         Source.resolve({"discoveryInterval": "1s"}, enumerator=Feed, reader=EchoReader)
 
 

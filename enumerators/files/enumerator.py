@@ -16,6 +16,7 @@ from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
+from flip27_source.enumerators.files.before_start import check_paths, reader_of_files
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
 from flip27_source.enumerators.files.forgotten_files import (
     NOT_KNOWN,
@@ -25,16 +26,19 @@ from flip27_source.enumerators.files.forgotten_files import (
 )
 from flip27_source.enumerators.files.notifications.state import DeleteMessages, RemovedFile
 from flip27_source.enumerators.files.position import FilesPosition
+from flip27_source.enumerators.files.readers_by_name import check_reader
 from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
+from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits
-from flip27_source.source_options import MAX_PARTITION_BYTES
+from flip27_source.source_checks import ChecksBeforeStart, ChoosesReader
+from flip27_source.source_options import MAX_PARTITION_BYTES, READER_BY_NAMES
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -53,6 +57,9 @@ class FilesEnumerator(
     ForgetsSplits,
     RewritesPaths[FileSplit],
     SamplesSplits[FileSplit],
+    LeavesThings,
+    ChoosesReader,
+    ChecksBeforeStart,
     DiscoveringEnumerator[FileSplit],
 ):
     """Finds the files of ``path`` that it has not seen before."""
@@ -60,6 +67,16 @@ class FilesEnumerator(
     options: ClassVar[tuple[Option[Any], ...]] = opts.FILES_OPTIONS
     split_version: ClassVar[int] = SPLIT_VERSION
     sample_splits = staticmethod(sample_files)
+    leaves: ClassVar[Sequence[str]] = ("queue",)
+
+    @classmethod
+    def leftovers(cls, options: Options, state: Any) -> Iterator[Leftover]:
+        from flip27_source.enumerators.files.notifications.leftovers import leftovers_of
+
+        return leftovers_of(options, state)
+
+    choose_reader = staticmethod(reader_of_files)
+    check_before_start = staticmethod(check_paths)
 
     def __init__(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
@@ -72,12 +89,6 @@ class FilesEnumerator(
             keeps_etag=self._cleaning.is_on or context.reader_type.reads_later,
         )
         self._order, self._latest_first = options[opts.FILE_ORDER], options[opts.LATEST_FIRST]
-        if self._latest_first and self._order != "modified":
-            raise OptionError(
-                "option latestFirst is true, which orders files by modification time, but fileOrder is "
-                f"{self._order}",
-                remedy="remove one of the two options",
-            )
         position: FilesPosition | None = self._position
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
@@ -254,6 +265,10 @@ class FilesEnumerator(
     def _discovered(
         self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
     ) -> None:
+        by_names = self.options_given[READER_BY_NAMES]
+        if by_names is not None and found is not None:
+            # Here, where an error ends the run: discovery would be repeated without the messages of queues.
+            check_reader((split.path for split in found.splits), by_names)
         super()._discovered(found, error)
         if self._notifications is not None and found is not None:
             notified = cast("NotifiedDiscovery", found)

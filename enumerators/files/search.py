@@ -20,7 +20,7 @@ from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles
 from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, listed_by, strategy_named
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
 from flip27_source.enumerators.files.split import FileSplit, version_of
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 from flip27_source.schemas.inference import SplitSample
 from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER
@@ -41,6 +41,12 @@ class FileSearch:
     """
 
     def __init__(self, options: Options, *, may_be_emptied: bool, keeps_etag: bool) -> None:
+        if options[opts.LATEST_FIRST] and options[opts.FILE_ORDER] != "modified":
+            raise OptionError(
+                "option latestFirst is true, which orders files by modification time, but fileOrder is "
+                f"{options[opts.FILE_ORDER]}",
+                remedy="remove one of the two options",
+            )
         self.listing = Listing.of(options, may_be_emptied=may_be_emptied)
         self._options = options
         self._keeps_etag = keeps_etag

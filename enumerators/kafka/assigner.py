@@ -13,6 +13,7 @@ An edit that skips a partition concerns this partition, and not another one that
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,12 +21,22 @@ from dataclasses import dataclass, field, replace
 from flip27_source.enumerators.kafka.cluster import Absence, Topic
 from flip27_source.enumerators.kafka.poller import PollResult
 from flip27_source.enumerators.kafka.split import (
+    AT_LATEST,
     KafkaSplit,
     Position,
     TopicPartition,
     partition_of,
     split_id_of,
 )
+
+MOST_GONE = 100
+"""The most topics without partitions that are remembered once they have been gone for long."""
+
+LONG_GONE_S = 3600.0
+"""How long brokers that restart may not know a topic; later it hardly ever comes back with the same id."""
+
+_ALWAYS = Absence(since_s=-math.inf, until_s=-math.inf)
+"""The absence of a topic that was gone before the query started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +48,14 @@ class KnownTopic:
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
         former: those of them that were found in an earlier topic of this name and not read in this one. An
             edit that skips such a partition concerns the earlier topic.
-        lost: partitions of this topic that were reported as lost because they were gone, and the offset that
-            was to be read next.
+        lost: partitions of this topic that were forgotten because they were gone: number, next offset, time.
+            If this topic comes back, they continue there; without an offset, an edit had skipped them.
     """
 
     topic_id: str | None
     partitions: tuple[tuple[int, int], ...]
     former: tuple[tuple[int, int], ...] = ()
-    lost: tuple[tuple[int, int], ...] = ()
+    lost: tuple[tuple[int, int | None, int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +93,8 @@ class _Topic:
     partitions: set[int]
     former: set[int] = field(default_factory=set)
     """The partitions of an earlier topic, until they are read in this one, or forgotten."""
-    lost: dict[int, int] = field(default_factory=dict)
-    """Partitions that were lost, and where they continue if the same topic comes back."""
+    lost: dict[int, Position | None] = field(default_factory=dict)
+    """Partitions that were gone, and where they continue if the same topic comes back."""
     missing: Absence | None = None
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
@@ -110,7 +121,11 @@ class Assigner:
                     topic.topic_id,
                     set(of_ranges(topic.partitions)),
                     former=set(of_ranges(topic.former)),
-                    lost=dict(topic.lost),
+                    lost={
+                        number: None if offset is None else Position(offset=offset, timestamp_ms=time_ms)
+                        for number, offset, time_ms in topic.lost
+                    },
+                    missing=None if topic.partitions else _ALWAYS,
                 )
                 for name, topic in state.topics.items()
             }
@@ -120,7 +135,8 @@ class Assigner:
         self._tops: dict[str, int] = {}
         # The splits that a batch read stops before the end of their partition, perhaps even before its start.
         self._stopped: set[str] = set()
-        self._resolved: dict[tuple[str, Position], int] = {}
+        # With the id of the topic in which the offset was found.
+        self._resolved: dict[tuple[str, Position], tuple[int, str | None]] = {}
         self._unresolved: dict[str, Position] = {}
 
     @property
@@ -147,6 +163,13 @@ class Assigner:
             return True
         return topic.topic_id is not None and split.topic_id != topic.topic_id
 
+    def successor(self, split: KafkaSplit) -> str | None:
+        """The id of the topic in the place of the split's, if the split does not have it."""
+        topic = (self._topics or {}).get(split.topic)
+        topic_id = None if topic is None else topic.topic_id
+        is_other = split.topic_id is not None and topic_id not in (split.topic_id, split.successor)
+        return topic_id if is_other else None
+
     def state(self) -> KafkaState | None:
         if self._topics is None:
             return None
@@ -155,7 +178,10 @@ class Assigner:
                 topic_id=topic.topic_id,
                 partitions=as_ranges(topic.partitions),
                 former=as_ranges(topic.former),
-                lost=tuple(sorted(topic.lost.items())),
+                lost=tuple(
+                    (number, None, None) if at is None else (number, at.offset, at.timestamp_ms)
+                    for number, at in sorted(topic.lost.items())
+                ),
             )
             for name, topic in self._topics.items()
         }
@@ -177,11 +203,14 @@ class Assigner:
         for (name, number), offset in result.resolved.items():
             split_id = split_id_of(name, number)
             topic = topics.get(name)
-            if topic is not None and number not in topic.partitions:
+            if topic is None:
+                continue
+            if (position := self._unresolved.pop(split_id, None)) is not None:
+                # A new partition does not start there, if this one was lost meanwhile.
+                self._resolved[split_id, position] = offset, topic.topic_id
+            elif number not in topic.partitions:
                 topic.partitions.add(number)
                 self._held.append(KafkaSplit(split_id=split_id, next=offset, topic_id=topic.topic_id))
-            elif (position := self._unresolved.pop(split_id, None)) is not None:
-                self._resolved[split_id, position] = offset
         if is_first:
             self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
 
@@ -198,8 +227,9 @@ class Assigner:
         """
         for name, described in present.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
-            # While brokers are upgraded, some report no ids.
-            topic_id = described.topic_id or known.topic_id
+            # While brokers are upgraded, some report no ids. Only a topic that was gone may be another one.
+            is_left = known.partitions or not known.lost
+            topic_id = described.topic_id or (known.topic_id if is_left else None)
             if known.topic_id != topic_id:
                 known.lost.clear()
                 for number in known.partitions:
@@ -212,19 +242,35 @@ class Assigner:
             lacking = known.partitions.difference(described.partitions)
             known.lacking = {number: _longer(before.get(number), absence) for number in lacking}
             known.topic_id, known.missing = topic_id, None
-            for number in known.lost.keys() & set(described.partitions):
-                split = KafkaSplit(split_id=split_id_of(name, number), next=known.lost.pop(number))
-                if number not in known.partitions:
-                    known.partitions.add(number)
-                    self._held.append(replace(split, topic_id=topic_id))
+            self._find_again(name, known, described)
         for name, known in topics.items():
             if name not in present:
                 known.missing = _longer(None if name in seen else known.missing, absence)
                 for number in known.partitions:
                     self.ends.pop(split_id_of(name, number), None)
+        gone = [name for name, known in topics.items() if not known.partitions and _is_long(known.missing)]
+        for name in gone[:-MOST_GONE]:
+            del topics[name]
+
+    def _find_again(self, name: str, topic: _Topic, described: Topic) -> None:
+        """Continue partitions that were lost and are described again."""
+        for number in topic.lost.keys() & set(described.partitions):
+            at = topic.lost.pop(number)
+            # A description without an id may be one of another topic.
+            if described.topic_id is None or number in topic.partitions:
+                continue
+            topic.partitions.add(number)
+            if at is not None:
+                split = KafkaSplit(
+                    split_id=split_id_of(name, number),
+                    next=at.offset,
+                    topic_id=topic.topic_id,
+                    at_timestamp_ms=at.timestamp_ms,
+                )
+                self._held.append(split)
 
     def forget_skipped(self, live: Iterable[KafkaSplit]) -> list[str]:
-        """Forget partitions that an edit has skipped and that are gone: if they come back, they are new.
+        """Forget partitions that an edit has skipped and that are gone: in another topic, they are new.
 
         Args:
             live: all live splits.
@@ -249,8 +295,12 @@ class Assigner:
         for split_id in unskipped:
             gone.pop(split_id, None)
         for name, number in gone.values():
-            topics[name].partitions.discard(number)
-            topics[name].former.discard(number)
+            topic = topics[name]
+            topic.partitions.discard(number)
+            if number in topic.former:
+                topic.former.discard(number)
+            elif topic.topic_id is not None:
+                topic.lost[number] = None
         return list(gone)
 
     def planned(self, split: KafkaSplit) -> None:
@@ -269,33 +319,46 @@ class Assigner:
         """The positions that the next poll is to replace by offsets."""
         return {partition_of(split_id): position for split_id, position in self._unresolved.items()}
 
+    @property
+    def resolved(self) -> dict[str, int]:
+        """The offsets of positions that polls have found, by split."""
+        return {split_id: offset for (split_id, _), (offset, _) in self._resolved.items()}
+
     def located(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
         """The split at the offset where it is read next, or a loss; None as long as neither is known."""
-        split_id = split.split_id
-        end = self.ends.get(split_id)
         topic = (self._topics or {}).get(split.topic)
         if topic is None:
             return None
-        if split.next >= 0 and end is not None and not topic.missing and not topic.lacking:
-            return self._checked(split, end, topic.topic_id)
-        if not self._chosen((split.topic, split.partition)):
-            return None
-        if split.next < 0:
-            return self._at_offset(split, topic.topic_id)
+        at = split if split.next >= 0 else self._at_offset(split)
         absence = topic.missing or topic.lacking.get(split.partition)
-        if absence is not None and absence.is_final:
-            gone = f"topic {split.topic}" if topic.missing else f"the partition of {split.topic}"
-            what = f"{gone} no longer exists; its records from offset {split.next} on are lost"
-            return Loss(split_id=split_id, what=what, begins=None)
-        return None if end is None or absence else self._checked(split, end, topic.topic_id)
+        if absence is None:
+            end = self.ends.get(split.split_id)
+            if at is None or end is None or isinstance(at, Loss):
+                return None if end is None else at
+            return self._checked(at, end, topic.topic_id)
+        if not absence.is_final or not self._chosen((split.topic, split.partition)):
+            return None
+        known = at if isinstance(at, KafkaSplit) else split
+        gone = f"topic {split.topic}" if topic.missing else f"the partition of {split.topic}"
+        gone += _id_named(topic.topic_id)
+        what = f"{gone} no longer exists; its records from {_position_of(known)} on are lost"
+        return Loss(split_id=split.split_id, what=what, begins=None)
 
-    def _at_offset(self, split: KafkaSplit, topic_id: str | None) -> KafkaSplit | None:
-        """The split with its position replaced by the offset that a poll has found; None until then."""
-        position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
-        offset = self._resolved.get((split.split_id, position))
-        if offset is None:
+    def _at_offset(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
+        """The split with its position replaced by the offset that a poll has found; None until then.
+
+        A loss if the offset is one of a topic that took the place of the split's after the edit.
+        """
+        position = _position_of(split)
+        found = self._resolved.get((split.split_id, position))
+        if found is None:
             self._unresolved[split.split_id] = position
             return None
+        offset, topic_id = found
+        if topic_id is not None and topic_id == self.successor(split):
+            # Nothing of the new topic was there when the edit chose its end.
+            begins = self._starts.get(split.split_id) if position == AT_LATEST else offset
+            return None if begins is None else _recreated(split, topic_id, begins)
         return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic_id)
 
     def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
@@ -309,18 +372,15 @@ class Assigner:
             if topic is not None:
                 topic.partitions.discard(split.partition)
                 if split.topic_id is not None and split.topic_id == topic.topic_id:
-                    topic.lost[split.partition] = split.next
+                    topic.lost[split.partition] = _position_of(split)
             return None
-        return replace(split, next=loss.begins, topic_id=topic.topic_id)
+        return replace(split, next=loss.begins, at_timestamp_ms=None, topic_id=topic.topic_id)
 
     def _checked(self, split: KafkaSplit, end: int, topic_id: str | None) -> KafkaSplit | Loss | None:
         start = self._starts.get(split.split_id)
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
-            what = (
-                f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is "
-                f"{topic_id}); the records of the old topic from offset {split.next} on are lost"
-            )
-        elif end < split.next and split.split_id not in self._stopped:
+            return None if start is None else _recreated(split, topic_id, start)
+        if end < split.next and split.split_id not in self._stopped:
             top = self._tops.get(split.split_id)
             if top is None or top >= split.next:
                 # Until the high watermark is known, the records may be those of an open transaction.
@@ -328,14 +388,36 @@ class Assigner:
             what = f"the partition ends at offset {top}, and offset {split.next} was to be read next: "
             if topic_id is not None and split.topic_id == topic_id:
                 what += "it lost its last records, or an edit has set an offset beyond its end"
+                what += _id_named(topic_id)
                 return Loss(split_id=split.split_id, what=what, begins=top, is_at_end=True)
             what += "the topic was recreated or lost its last records, or an edit has set this offset"
             start = None if start is None or start > end else start
         elif start is not None and split.next < start:
-            what = f"offsets {split.next} to {start - 1} have expired or were deleted"
+            what = f"offsets {split.next} to {start - 1} have expired or were deleted{_id_named(topic_id)}"
         else:
             return split if topic_id in (None, split.topic_id) else replace(split, topic_id=topic_id)
         return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
+
+
+def _recreated(split: KafkaSplit, topic_id: str, begins: int) -> Loss:
+    what = (
+        f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is {topic_id}); "
+        f"the records of the old topic from {_position_of(split)} on are lost"
+    )
+    return Loss(split_id=split.split_id, what=what, begins=begins)
+
+
+def _id_named(topic_id: str | None) -> str:
+    """The id of a topic, for the text of a loss: one with the same text would not be recorded again."""
+    return "" if topic_id is None else f" (id {topic_id})"
+
+
+def _position_of(split: KafkaSplit) -> Position:
+    return Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
+
+
+def _is_long(absence: Absence | None) -> bool:
+    return absence is not None and absence.until_s - absence.since_s >= LONG_GONE_S
 
 
 def _longer(before: Absence | None, absence: Absence) -> Absence:

@@ -16,13 +16,13 @@ from flip27_source.enumerators.kafka.cluster import Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition, split_id_of
-from flip27_source.enumerators.kafka.start_positions import starting
+from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import Flip27Error, OptionError, some_of
 from flip27_source.file_systems.paths import open_file_system
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, finding_of, ok, skipped, warning
-from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION
+from flip27_source.source_options import INLINE_STATE_LIMIT, ON_DATA_LOSS, SAVEPOINT, STATE_LOCATION
 
 STATE_BYTES_PER_PARTITION = 130
 """The approximate size of a partition in the state."""
@@ -129,14 +129,28 @@ def _records(
 def _start(options: Options, choice: TopicChoice) -> Finding:
     """Whether a query without state can start where the options say."""
     if _has_state(options):
-        return skipped("start", "stateLocation is not empty: a query continues where it was")
+        return skipped("start", "stateLocation has a state: a query continues where it was")
+    if options[SAVEPOINT] is not None:
+        return skipped("start", "a new query starts at the positions of the savepoint")
     first = starting(options, is_batch=False)
     poller = ClusterPoller(options, choice, first=first, last=None, clock=Clock())
     with closing(poller):
-        problem = poller.poll(PollRequest()).problem
-    if problem is None:
+        result = poller.poll(PollRequest())
+    problem = result.problem
+    if problem is not None:
+        return failed("start", f"a query without state cannot start: {problem.what}", problem.remedy)
+    expired = [
+        f"{first.option} sets offset {offset} for {split_id_of(*key)}, which begins at {result.starts[key]}"
+        for key, offset in result.resolved.items()
+        if offset < result.starts.get(key, offset)
+    ]
+    if not expired:
         return ok("start", f"{first.option} has a position for each partition")
-    return failed("start", f"a query without state cannot start: {problem.what}", problem.remedy)
+    what = f"the start of a query without state is a data loss: {some_of(expired, 3)}"
+    # Without stateLocation, Spark's checkpoint may have the state of a query that has started long ago.
+    is_new = options[STATE_LOCATION] is not None
+    finding = failed if is_new and options[ON_DATA_LOSS] == "fail" else warning
+    return finding("start", what, f"set {STARTING_OFFSETS.name} to earliest, or to -2 for these partitions")
 
 
 def _has_state(options: Options) -> bool:
@@ -147,7 +161,10 @@ def _has_state(options: Options) -> bool:
     files, path = open_file_system(
         location, storage, what=STATE_LOCATION.name, error_type=OptionError, caches_listings=False
     )
-    return bool(files.exists(path) and files.ls(path))
+    # A first start that failed leaves the recorded columns there.
+    return files.exists(path) and any(
+        files.exists(f"{folder}/checkpoints") for folder in files.ls(path, detail=False)
+    )
 
 
 def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Finding:

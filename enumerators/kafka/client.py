@@ -7,6 +7,9 @@ confluent-kafka is imported here, when the first client is created; other module
 from __future__ import annotations
 
 import logging
+import math
+import re
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +25,10 @@ Consumer: TypeAlias = "confluent_kafka.Consumer"
 Message: TypeAlias = "confluent_kafka.Message"
 
 _LOGGER = "flip27_source.kafka"
+SHOWN_EVERY_S = 60.0
+_MOST_KINDS = 1000
+_VARYING = re.compile(r"\d+(?=ms\b|\]| identical)")
+"""Durations, the number of a client, and how many lines librdkafka itself has left out."""
 
 _OF_CONSUMERS = {
     # A consumer whose queue is full checks it again after this time. librdkafka's default is a second, and a
@@ -114,9 +121,42 @@ class _MaskedLogger(logging.Logger):
         self._properties = properties
 
     def handle(self, record: logging.LogRecord) -> None:
-        record.msg = self._properties.hidden.in_text(record.getMessage())
+        said = self._properties.hidden.in_text(record.getMessage())
+        if record.levelno >= logging.WARNING:
+            more = _repeated.since_shown(said, self._properties.clients.now_s())
+            if more is None:
+                return
+            said += f" (and {more} more such lines since the last one)" if more else ""
+        record.msg = said
         record.args = ()
         super().handle(record)
+
+
+class RepeatedLines:
+    """Log lines that are equal, whichever client and however long: one is shown, and then one a minute.
+
+    librdkafka logs each attempt to connect to a broker, about 20 a second.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def since_shown(self, line: str, now_s: float) -> int | None:
+        """How many such lines were not shown since the last one; None if this one is not shown either."""
+        kind = _VARYING.sub("", line)
+        with self._lock:
+            shown_s, hidden = self._shown.get(kind, (-math.inf, 0))
+            if now_s - shown_s < SHOWN_EVERY_S:
+                self._shown[kind] = shown_s, hidden + 1
+                return None
+            if len(self._shown) >= _MOST_KINDS:
+                self._shown.clear()
+            self._shown[kind] = now_s, 0
+            return hidden
+
+
+_repeated = RepeatedLines()
 
 
 _DEFAULT_REMEDY = "check kafka.bootstrap.servers and that this machine reaches the brokers"

@@ -27,7 +27,7 @@ _OF_JAVA = {
 }
 """Properties of Kafka's Java client that have another name in librdkafka."""
 
-_WITHOUT_EFFECT = frozenset({
+WITHOUT_EFFECT = frozenset({
     "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "max.poll.records",
     "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
     "partition.assignment.strategy", "sasl.kerberos.ticket.renew.jitter",
@@ -176,7 +176,7 @@ def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, 
         translate = _CONVERTED.get(name)
         if translate is not None:
             converted = translate(value, given)
-        elif name in _WITHOUT_EFFECT:
+        elif name in WITHOUT_EFFECT:
             converted = {}
         else:
             converted = {_OF_JAVA.get(name, name): value}

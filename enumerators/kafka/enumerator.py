@@ -7,6 +7,8 @@ on another thread; :mod:`.assigner` decides what is read.
 from __future__ import annotations
 
 import math
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,6 +18,7 @@ from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnum
 from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
+from flip27_source.enumerators.kafka.client import imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
@@ -24,16 +27,21 @@ from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at
 from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
-from flip27_source.source_checks import ChecksSource, Finding
-from flip27_source.source_options import STATE_LOCATION
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
+from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
 from flip27_source.values.times import datetime_or_none
 
 _MOST_POLLS_FOR = 2
-"""The most polls for the offset of one partition: the first may have begun before it was requested."""
+"""The most polls for which a batch waits, for one partition: an offset may need a high watermark."""
 
 
 class KafkaEnumerator(
-    PerformsActions[CommitOffsets], NamesPositions, CutsSomeSplits, ChecksSource, SplitEnumerator[KafkaSplit]
+    PerformsActions[CommitOffsets],
+    NamesPositions,
+    CutsSomeSplits,
+    ChecksSource,
+    ChecksBeforeStart,
+    SplitEnumerator[KafkaSplit],
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
@@ -63,6 +71,9 @@ class KafkaEnumerator(
             connect=self.connect,
             clock=self.clock,
         )
+        self._marks_losses = (
+            options[ON_DATA_LOSS] == "fail" and options[STATE_LOCATION] is not None and not context.reads_once
+        )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
         self._planned: dict[str, int] = {}
         # What was planned since the last checkpoint.
@@ -81,11 +92,21 @@ class KafkaEnumerator(
         self._idle_at: tuple[int, int] | None = None
         self._polls_again = False
         self._polls_for: dict[str, int] = {}
+        # A poll that a batch waits for may be made while the periodic one is.
+        self._one_at_a_time = threading.Lock()
+        self._results: deque[PollResult] = deque()
 
     @staticmethod
     def connect(properties: ClientProperties) -> Cluster:
         """The cluster that is polled; the simulator replaces it."""
         return Cluster(properties)
+
+    @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check the client and its properties; brokers may be down for a moment."""
+        TopicChoice.of(options)
+        imported()
+        client_properties(options)
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
@@ -99,15 +120,20 @@ class KafkaEnumerator(
         return not split.is_quarantined
 
     def start(self) -> None:
-        self._poll()
+        self._poll(None if self._is_bounded else self.options_given[opts.DISCOVERY_INTERVAL])
 
-    def _poll(self) -> None:
+    def _poll(self, period_s: float | None) -> None:
         given = self.options_given
         retries = given[opts.FETCH_RETRIES]
+
+        def poll() -> None:
+            with self._one_at_a_time:
+                self._results.append(self._poller.poll(self._request))
+
         self.context.call_async(
-            lambda: self._poller.poll(self._request),
+            poll,
             self._polled,
-            period_s=None if self._is_bounded else given[opts.DISCOVERY_INTERVAL],
+            period_s=period_s,
             retry=RetryPolicy(
                 retries=given[opts.DISCOVERY_RETRIES] if retries is None else retries,
                 first_pause_s=given[opts.FETCH_RETRY_INTERVAL] / 1000,
@@ -145,7 +171,7 @@ class KafkaEnumerator(
             self.context.metrics.count("offsetCommitsFailed")
 
     def readable(self, live: Sequence[KafkaSplit]) -> Sequence[KafkaSplit]:
-        """Partitions with records, unless the batch waits until there are more."""
+        """Partitions with records, unless the batch waits until there are more, or for a poll."""
         # On an idle stream this is called many times between two polls.
         if self._idle_at == (self._polls_done, len(live)):
             return ()
@@ -153,13 +179,23 @@ class KafkaEnumerator(
         if forgotten:
             self._is_stored = False
             self._request = self._next_request()
-            self._poll_again_for(forgotten[0])
+            self._polls_again_for(forgotten[:1])
         behind = [split for split in live if self._assigner.is_behind(split)]
         if not behind:
             self._idle_at = (self._polls_done, len(live))
             return ()
-        if self._waits_for_more(behind):
-            return ()
+        if unmarked := [split for split in behind if self._marked(split) is not None]:
+            # In one batch: the error that follows names them all.
+            return unmarked
+        open_ = [split.split_id for split in behind if self._is_open(split)]
+        if open_:
+            self._request = self._next_request()
+            if self._polls_again_for(open_):
+                # This may be the only batch of the run.
+                return ()
+        # Only a batch stores the offset of a position that an edit has set.
+        edited = [split for split in behind if split.next < 0]
+        behind = edited if self._waits_for_more(behind) else [*edited, *(s for s in behind if s.next >= 0)]
         self._losses = [at for split in behind if isinstance(at := self._assigner.located(split), Loss)]
         return behind
 
@@ -171,18 +207,14 @@ class KafkaEnumerator(
         """The next offsets of the partition; a quarantined range is not cut."""
         if split.is_quarantined:
             return self._quarantined_range(split, budget)
+        if (marked := self._marked(split)) is not None:
+            return BoundedRange(read=replace(marked, end=marked.next), rest=marked)
         at = self._position(split)
         if at is None:
-            is_short = self._assigner.ends.get(split.split_id, split.next) < split.next
-            if is_short:
-                # The next poll then requests its high watermark.
-                self._planned[split.split_id] = split.next
-            if is_short or split.next < 0:
-                self._request = self._next_request()
-                self._poll_again_for(split.split_id)
             return None
         if isinstance(at, Loss):
             # Nothing is left of it: the split ends.
+            self._restarted.add(split.split_id)
             return BoundedRange(read=replace(split, next=0, end=0), rest=None)
         end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
         limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
@@ -200,6 +232,18 @@ class KafkaEnumerator(
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
 
+    def _marked(self, split: KafkaSplit) -> KafkaSplit | None:
+        """The split with the successor of its topic, before the query stops; None if it does not lack it.
+
+        The position of an edit that came before is one of the old topic, and is gone with it.
+        """
+        if not self._marks_losses or split.is_quarantined:
+            return None
+        successor = self._assigner.successor(split)
+        if successor is None:
+            return None
+        return replace(split, next=max(split.next, 0), at_timestamp_ms=None, successor=successor)
+
     def _quarantined_range(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
         rows = (split.end or split.next) - split.next
         known = self._assigner.known
@@ -208,22 +252,30 @@ class KafkaEnumerator(
         topic_id, _ = known.get(split.topic, (None, frozenset()))
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
             self.context.report_data_loss(
-                f"topic {split.topic} was deleted and recreated; its offsets {split.next} to "
-                f"{split.next + rows - 1} are gone",
+                f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is "
+                f"{topic_id}); its offsets {split.next} to {split.next + rows - 1} are gone",
                 split_id=split.split_id,
                 remedy=f"give them up: {self._edit('skip', split.split_id)} --why expired --execute",
             )
             return BoundedRange(read=replace(split, end=split.next), rest=None)
         return BoundedRange(read=split, rest=None)
 
-    def _poll_again_for(self, split_id: str) -> None:
-        """Poll again in a run that ends by itself: its poll may have begun before the request."""
-        polls = self._polls_for.get(split_id, 0)
-        is_polling = self._polls_again or not self._polls_done
-        if self._is_bounded and not is_polling and polls < _MOST_POLLS_FOR:
-            self._polls_for[split_id] = polls + 1
+    def _is_open(self, split: KafkaSplit) -> bool:
+        """Whether the next poll is to find out where the partition is read next."""
+        is_short = self._assigner.ends.get(split.split_id, split.next) < split.next
+        if is_short:
+            # The next poll then requests its high watermark.
+            self._planned[split.split_id] = split.next
+        return (is_short or split.next < 0) and self._assigner.located(split) is None
+
+    def _polls_again_for(self, split_ids: Sequence[str]) -> bool:
+        """Poll at once, unless these partitions have had their polls; whether such a poll is being made."""
+        asking = [name for name in split_ids if self._polls_for.get(name, 0) < _MOST_POLLS_FOR]
+        if asking and self._polls_done and not self._polls_again:
+            self._polls_for.update((name, self._polls_for.get(name, 0) + 1) for name in asking)
             self._polls_again = True
-            self._poll()
+            self._poll(None)
+        return self._polls_again
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
@@ -250,17 +302,18 @@ class KafkaEnumerator(
         self._poller.close()
         self._group_offsets.close()
 
-    def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
+    def _polled(self, _: None, error: BaseException | None) -> None:
         self._polls_again = False
         if error is not None:
             raise error
-        assert result is not None
-        if result.problem is not None:
-            raise result.problem
-        self._assigner.take(result)
-        if result.oldest_ms is not None:
-            self._oldest_ms = result.oldest_ms
-        self._polls_done += 1
+        while self._results:
+            result = self._results.popleft()
+            if result.problem is not None:
+                raise result.problem
+            self._assigner.take(result)
+            if result.oldest_ms is not None:
+                self._oldest_ms = result.oldest_ms
+            self._polls_done += 1
         self._request = self._next_request()
 
     def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
@@ -309,7 +362,9 @@ class KafkaEnumerator(
 
     def _next_request(self) -> PollRequest:
         return PollRequest(
-            known=self._assigner.known, planned=dict(self._planned), unresolved=self._assigner.unresolved
+            known=self._assigner.known,
+            planned=self._assigner.resolved | self._planned,
+            unresolved=self._assigner.unresolved,
         )
 
 

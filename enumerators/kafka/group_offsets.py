@@ -26,7 +26,8 @@ class CommitOffsets:
     Attributes:
         group: the consumer group.
         offsets: the next offset to read, by split.
-        restarted: the splits that continued at a lower offset after a loss, as in a recreated topic.
+        restarted: the splits that continued at a lower offset after a loss, as in a recreated topic, or that
+            are gone.
     """
 
     group: str

@@ -34,7 +34,7 @@ POLLS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
 
 CONFIRMATION_PAUSE_S = 0.5
-"""Pause between two descriptions by which a run with a single poll confirms that a topic is gone."""
+"""Pause between two descriptions by which a poll confirms that a topic is gone."""
 
 POLLS_PER_LISTING = 50
 """Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""
@@ -116,6 +116,7 @@ class ClusterPoller:
         self._connect = connect
         self._clock = clock
         self._polls_once = polls_once
+        self._confirms = True
         self._options = options
         self._interval_s = options[opts.DISCOVERY_INTERVAL]
         self._choice = choice
@@ -163,7 +164,7 @@ class ClusterPoller:
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
         )
-        self._is_reported, self._seen = True, {}
+        self._is_reported, self._seen, self._confirms = True, {}, self._polls_once
         return result
 
     @property
@@ -202,7 +203,9 @@ class ClusterPoller:
         is_known = any(map(self._choice.has_topic, request.known or ()))
         if not is_known and not self._choice.partitions(topics):
             self._list_after = 0.0
-            raise DiscoveryError(
+            # A query that continues waits: brokers that restart may not know their topics for a moment.
+            kind = OptionError if request.known is None else DiscoveryError
+            raise kind(
                 f"the cluster has no partition for {self._choice}",
                 remedy="check the names, and that the user may DESCRIBE the topics",
             )
@@ -216,16 +219,17 @@ class ClusterPoller:
     def _confirmed(self, request: PollRequest, topics: Mapping[str, Topic]) -> Absence:
         """When the cluster had only these topics.
 
-        A run with a single poll repeats the description if known partitions are missing.
+        The first poll repeats the description if known partitions are missing: the run may end before others.
         """
         absence = Absence(since_s=self._described_s, until_s=self._described_s)
-        if not self._polls_once or not self._choice.lacks(topics, request.known or {}):
+        if self._is_reported or not self._confirms or not self._choice.lacks(topics, request.known or {}):
             return absence
         while not absence.is_final:
             self._clock.wait_s(CONFIRMATION_PAUSE_S)
-            again = self._connected.topics(topics.keys() | (request.known or {}).keys())
+            again = self._connected.topics(self._names)
             now = self._clock.now_s()
             if again != topics:
+                self._describe_after = 0.0
                 raise DiscoveryError(
                     f"the cluster reported different topics {now - absence.since_s:.1f} s later",
                     remedy="wait until the brokers have started",
@@ -293,14 +297,14 @@ class ClusterPoller:
         *,
         is_start: bool = False,
     ) -> dict[TopicPartition, int]:
-        """The offsets of positions; partitions without a leader are left out.
+        """The offsets of positions; partitions that are gone or have no leader are left out.
 
         A stream may start within an open transaction, which another reader has read: it waits for its end.
         """
         requested = {
             key: position.offset if position.timestamp_ms is None else position.timestamp_ms
             for key, position in positions.items()
-            if position.offset in (EARLIEST, AT_TIMESTAMP)
+            if position.offset in (EARLIEST, AT_TIMESTAMP) and key in ends
         }
         answers = self._connected.offsets(requested)
         tops = self._connected.high_watermarks(

@@ -32,6 +32,8 @@ class KafkaSplit:
             split ``orders/3@100-199`` is a range that could not be read, and is read alone.
         topic_id: id of the topic, which a recreated topic does not share; None if the brokers do not report
             it.
+        successor: id of a topic in the place of that one, with whose loss the query stops: an edit that names
+            a position is one of this topic.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
         record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was quarantined,
             and is read from here. None for a partition and its ranges.
@@ -41,6 +43,7 @@ class KafkaSplit:
     next: int
     end: int | None = None
     topic_id: str | None = None
+    successor: str | None = None
     at_timestamp_ms: int | None = None
     record: str | None = None
 

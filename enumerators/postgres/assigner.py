@@ -20,7 +20,7 @@ change is delivered, as if chunks that see nothing had been read before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.chunk_transactions import SEES_NOTHING, RowRule, ended_below
@@ -170,6 +170,7 @@ class AssignerState:
         keys: those that tables had while the log did not have them.
         left: by the oid of a table that was left out after chunks of it were assigned, the newest generation
             of its chunks.
+        renamed: the last listed names of tables that were renamed since they were found.
     """
 
     known: tuple[TableName, ...] = ()
@@ -178,6 +179,7 @@ class AssignerState:
     pending: Horizon | None = None
     keys: tuple[TableKeys, ...] = ()
     left: dict[str, int] = field(default_factory=dict)
+    renamed: tuple[TableName, ...] = ()
 
 
 class Assigner:
@@ -209,6 +211,7 @@ class Assigner:
         self._settled, self.pending = state.settled, state.pending
         self._keys = {table.oid: table.keys for table in state.keys}
         self._left = dict(state.left)
+        self._renamed = {table.oid: table for table in state.renamed}
         self._most_chunks = most_chunks
         self._most_lag_bytes = most_lag_bytes
         self._reads_tables = reads_tables
@@ -261,23 +264,29 @@ class Assigner:
         if table.oid not in {known.oid for known in self.known}:
             self._known[table] = None
 
+    def name(self, listed: Iterable[TableName]) -> None:
+        """Record the present names of tables, by which an option may name them."""
+        known = {table.oid: self.named(table) for table in self.known}
+        self._renamed |= {table.oid: table for table in listed if table != known.get(table.oid, table)}
+
     def add_key(self, oid: int, key: Key) -> None:
         """Record the present key of a table whose log does not have it: the log is read later."""
         self._keys[oid] = tuple(dict.fromkeys((key, *self._keys.get(oid, ()))))
 
     def keep(self, is_wanted: Callable[[TableName], bool]) -> None:
         """Forget the tables that are not wanted: if they are wanted again, their rows are read again."""
+        wanted = {table.oid for table in self.known if is_wanted(self.named(table))}
         for table in self._known:
-            if not is_wanted(table):
+            if table.oid not in wanted:
                 self._left.setdefault(str(table.oid), 0)
         for oid, progress in self._tables.items():
-            if not is_wanted(progress.table) and progress.is_begun:
+            if oid not in wanted and progress.is_begun:
                 self._left[str(oid)] = progress.generation
-        self._known = {table: None for table in self._known if is_wanted(table)}
-        self._tables = {oid: progress for oid, progress in self._tables.items() if is_wanted(progress.table)}
-        self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
-        left = {table.oid for table in self.known}
-        self._keys = {oid: keys for oid, keys in self._keys.items() if oid in left}
+        self._known = {table: None for table in self._known if table.oid in wanted}
+        self._tables = {oid: progress for oid, progress in self._tables.items() if oid in wanted}
+        self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in wanted}
+        self._keys = {oid: keys for oid, keys in self._keys.items() if oid in wanted}
+        self._renamed = {oid: table for oid, table in self._renamed.items() if oid in wanted}
 
     def renew_horizon(self) -> None:
         """Assign no chunk with a horizon from before this call.
@@ -378,6 +387,15 @@ class Assigner:
         return (*self._known, *(progress.table for progress in self._tables.values()))
 
     @property
+    def renamed(self) -> tuple[TableName, ...]:
+        """The last listed names of tables that were renamed since they were found."""
+        return tuple(self._renamed.values())
+
+    def named(self, table: TableName) -> TableName:
+        """A table with its last listed name."""
+        return self._renamed.get(table.oid, table)
+
+    @property
     def tables(self) -> tuple[TableProgress, ...]:
         return tuple(self._tables.values())
 
@@ -427,6 +445,7 @@ class Assigner:
             pending=self.pending,
             keys=self._table_keys,
             left=dict(self._left),
+            renamed=self.renamed,
         )
 
     @property

@@ -157,7 +157,7 @@ def cuts(
         is_end = present is None
         altered = None if present is None else altered_key(connection, present, key)
         if altered is not None:
-            raise DiscoveryError(altered, remedy=START_AGAIN)
+            raise DiscoveryError(altered, remedy=f"{START_AGAIN}; or leave the table out with option tables")
         while present is not None and not is_end and has_time():
             bound = next_bound(connection, present, key, bound, rows=rows, filter_sql=filter_sql)
             if bound is None:

@@ -1,17 +1,25 @@
-"""The end of a query's life: dropping its slot and its publication, and nothing else."""
+"""The end of a query's life: what it has left on the server, and dropping its slot and its publication."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from flip27_source.enumerators.postgres.connection import Connection, ServerError, row_of
+import msgspec
+
+from flip27_source.enumerators.postgres.connection import Connection, ServerError, checked, connect, row_of
 from flip27_source.enumerators.postgres.own_slot import reading_purpose
 from flip27_source.enumerators.postgres.publication import find_publication
 from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
+from flip27_source.leftovers import Leftover
+from flip27_source.options import Options
+
+ResultT = TypeVar("ResultT")
 
 _READERS = """
 SELECT pid, application_name FROM pg_stat_activity
@@ -24,6 +32,26 @@ FROM pg_replication_slots s JOIN pg_replication_slots o ON o.slot_name <> s.slot
 WHERE s.slot_name = %s AND o.restart_lsn IS NOT NULL
 ORDER BY o.restart_lsn LIMIT 1
 """
+
+
+class StateOfSlot(msgspec.Struct, frozen=True):
+    """What the enumerator's state says about the server."""
+
+    system: str
+    slot: str | None
+    publication: str | None
+    start: int = 0
+    planned_to: int = 0
+
+    @property
+    def own_publication(self) -> str | None:
+        """The publication that the query has created, which has the name of the slot; None if it has not."""
+        return self.publication if self.publication == self.slot else None
+
+    @property
+    def read_to(self) -> int:
+        """The position up to which the query has read the log."""
+        return max(self.start, self.planned_to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +147,60 @@ def drop(connection: Connection, left: Leftovers) -> None:
         drop_slot(connection, left.slot)
     if left.publication is not None:
         connection.execute(f"DROP PUBLICATION {quoted(left.publication)}")
+
+
+def leftovers_of(options: Options, state: Any) -> Iterator[Leftover]:
+    """The slot, and the publication that the query has created.
+
+    Args:
+        options: those of the connection.
+        state: the enumerator's state, as JSON.
+    """
+    known = msgspec.convert(state, StateOfSlot)
+    if known.slot is None:
+        return
+    left = _on_server(options, known, lambda _, found: found)
+
+    def dropping(**kept: Any) -> Callable[[], None]:
+        return lambda: _on_server(
+            options, known, lambda connection, found: drop(connection, replace(found, **kept))
+        )
+
+    if left.slot is not None:
+        yield Leftover(
+            kind="slot",
+            name=left.slot,
+            details=f"keeps {left.kept_bytes:,} bytes of WAL",
+            remove=dropping(publication=None),
+        )
+    if left.publication is not None:
+        yield Leftover(
+            kind="publication",
+            name=left.publication,
+            details=f"{', '.join(left.tables)}; forks of the query read it too",
+            remove=dropping(slot=None),
+        )
+    elif known.own_publication is None and known.publication is not None:
+        yield Leftover(kind="publication", name=known.publication, details="the query has not created it")
+
+
+def _on_server(
+    options: Options, known: StateOfSlot, act: Callable[[Connection, Leftovers], ResultT]
+) -> ResultT:
+    """Call ``act`` with what exists now, unless a query uses it."""
+    assert known.slot is not None
+    slot = known.slot
+    with connect(options, purpose="drop") as connection:
+        return checked(
+            options,
+            "querying or dropping the slot and the publication",
+            lambda: act(
+                connection,
+                leftovers(
+                    connection, slot, known.own_publication, system=known.system, read_to=known.read_to
+                ),
+            ),
+        )
 
 
 def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> None:

@@ -21,6 +21,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 ResultT = TypeVar("ResultT")
 
 START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
+ONLY_START_AGAIN = f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with"
 
 _CONNECTION_LOST = (
     "nothing is lost: the task is repeated, or the query continues at its next start; if it happens again, "
@@ -60,7 +61,7 @@ _REMEDIES = {
         "convert this text to UTF-8 (convert_from), or leave out its table; if the log has it, also drop the "
         "slot, and start with a new stateLocation, whose snapshot has all rows"
     ),
-    **dict.fromkeys(("42P01", "42703", "3F000", "42710", _NO_OBJECT), _MEANWHILE),
+    **dict.fromkeys(("42P01", "42703", "42883", "3F000", "42710", _NO_OBJECT), _MEANWHILE),
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 

@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -20,10 +20,23 @@ from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsE
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
-from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect, row_of
+from flip27_source.enumerators.postgres.connection import (
+    START_AGAIN,
+    Connection,
+    checked,
+    connect,
+    imported,
+    row_of,
+)
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
-from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
+from flip27_source.enumerators.postgres.poller import (
+    PollRequest,
+    PollResult,
+    RunMode,
+    ServerPoller,
+    is_wanted,
+)
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.split import (
@@ -32,14 +45,15 @@ from flip27_source.enumerators.postgres.split import (
     LogRead,
     LogWindow,
     PostgresSplit,
+    TableLeftOut,
     lsn_text,
 )
 from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState, held_chunks, without_chunks
-from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.errors import EditError, some_of
+from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
-from flip27_source.source_checks import ChecksSource, Finding
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.split import SplitSize
 
 CHUNKS_PER_SUBTASK = 8
@@ -64,6 +78,8 @@ class PostgresEnumerator(
     LimitsEdits,
     FindsSchema,
     ChecksSource,
+    LeavesThings,
+    ChecksBeforeStart,
     SplitEnumerator[PostgresSplit],
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
@@ -71,6 +87,7 @@ class PostgresEnumerator(
     options: ClassVar = opts.POSTGRES_OPTIONS
     default_reader: ClassVar[str | None] = "postgres"
     repeatable: ClassVar[bool] = False
+    leaves: ClassVar[Sequence[str]] = ("slot", "publication")
 
     def __init__(
         self,
@@ -115,10 +132,21 @@ class PostgresEnumerator(
             return checked(options, "querying the columns", lambda: change_schema(connection, options))
 
     @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check that psycopg is installed; the server may be down for a moment."""
+        imported()
+
+    @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
         from flip27_source.enumerators.postgres.check import findings
 
         return findings(options)
+
+    @classmethod
+    def leftovers(cls, options: Options, state: Any) -> Iterator[Leftover]:
+        from flip27_source.enumerators.postgres.clean_up import leftovers_of
+
+        return leftovers_of(options, state)
 
     @classmethod
     def splits_in(cls, state: PostgresState | None) -> Sequence[PostgresSplit]:
@@ -210,6 +238,9 @@ class PostgresEnumerator(
         """A chunk as a whole; the log up to the end of its next window."""
         if split.log is None:
             fits = budget.rows is None or split.rows is None or split.rows <= budget.rows
+            if self._assigner is not None and split.chunk is not None:
+                table = self._assigner.named(split.chunk.table)
+                split = replace(split, chunk=replace(split.chunk, table=table))
             return BoundedRange(read=split, rest=None) if fits else None
         if self._assigner is None or self._state is None:
             return None
@@ -266,10 +297,14 @@ class PostgresEnumerator(
         assert self._assigner is not None
         self._assigner.chunks_given_up([split.split_id for split in splits])
 
-    def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead) -> None:
-        """Record that a chunk or a window was read; its batch is complete."""
+    def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead | TableLeftOut) -> None:
+        """Record that a chunk or a window was read, or left out; its batch is complete."""
         assert self._assigner is not None
         assert self._state is not None
+        if isinstance(event, TableLeftOut):
+            # The next poll may know it by another option already; its rows are then read again.
+            self._assigner.keep(lambda table: table.oid != event.oid)
+            return
         if isinstance(event, ChunkRead):
             if self._assigner.chunk_read(event):
                 number, chunks_to = str(event.timeline), self._state.chunks_to
@@ -419,10 +454,10 @@ class PostgresEnumerator(
         """Read these tables of the option from now on, if the poll has listed them."""
         if not result.tables:
             return
-        listed = {table.table.oid for table in result.tables}
-        patterns = self.options_given[opts.TABLES] or ()
-        # Also by name, because the log may still have changes of a dropped table.
-        assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
+        renamed = assigner.renamed
+        assigner.name(table.table for table in result.tables)
+        self._is_stored &= assigner.renamed == renamed
+        assigner.keep(is_wanted(result.tables, self.options_given))
         is_new = False
         for table in result.tables:
             if table.key and table.replica_identity in "fn":
@@ -444,8 +479,11 @@ class PostgresEnumerator(
             position=assigner.position,
             makes_horizon=assigner.wants_horizon,
             pending=assigner.pending,
-            cut=tuple((progress.table, progress.key, progress.last_bound) for progress in assigner.uncut),
-            known=assigner.known,
+            cut=tuple(
+                (assigner.named(progress.table), progress.key, progress.last_bound)
+                for progress in assigner.uncut
+            ),
+            known=(*assigner.known, *assigner.renamed),
         )
 
     def _lag(self, position: int) -> LogLag:

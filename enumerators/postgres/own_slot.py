@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
+from flip27_source.enumerators.postgres.connection import ONLY_START_AGAIN, Connection, checked, connect
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_patterns import quoted
@@ -93,7 +93,7 @@ def make_own_slot(
     if source is None:
         raise DataLossError(
             f"slot {source_name}, which slot {name} would be copied from, no longer exists",
-            remedy=START_AGAIN,
+            remedy=ONLY_START_AGAIN,
         )
     server.check_slot(source, database=connection.info.dbname, position=None)
     position = max(state.start, state.planned_to)

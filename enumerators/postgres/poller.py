@@ -39,6 +39,7 @@ from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.slot_keeper import SlotKeeper
 from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
+from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
@@ -202,7 +203,7 @@ class ServerPoller:
             # After the end of the log was observed: what is read up to there was published as before.
             self._check_publication(connection, state.publication, (*request.known, *self._listed))
             self._checked_to = seen[-1].end
-        cuts = self._cuts(connection, request, new)
+        cuts = self._cuts(connection, request, tables, new)
         position, changes = request.position, None
         slot: server.Slot | None = None
         timeline: Timeline | None = None
@@ -344,7 +345,8 @@ class ServerPoller:
         if lsn < earliest:
             raise DataLossError(
                 f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
-                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName",
+                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName; "
+                "onDataLoss=report does not help",
             )
         end = server.observe(connection, makes_horizon=False).end
         if lsn > end:
@@ -505,10 +507,16 @@ class ServerPoller:
         return tuple(seen)
 
     def _cuts(
-        self, connection: Connection, request: PollRequest, new: Sequence[CatalogTable]
+        self,
+        connection: Connection,
+        request: PollRequest,
+        tables: Sequence[CatalogTable],
+        new: Sequence[CatalogTable],
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
-        uncut = (*request.cut, *((table.table, table.key, None) for table in new if table.key))
+        wanted = is_wanted(tables, self._options) if tables else lambda _: True
+        old = (uncut for uncut in request.cut if wanted(uncut[0]))
+        uncut = (*old, *((table.table, table.key, None) for table in new if table.key))
         deadline = time.monotonic() + _CUT_S
         return tuple(
             cuts(
@@ -519,6 +527,16 @@ class ServerPoller:
                 has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
             )
         )
+
+
+def is_wanted(listed: Sequence[CatalogTable], options: Options) -> Callable[[TableName], bool]:
+    """Whether the option has a table, by the tables that it lists now.
+
+    Also by name, because the log may still have changes of a dropped table.
+    """
+    oids = {table.table.oid for table in listed}
+    patterns = options[opts.TABLES] or ()
+    return lambda table: table.oid in oids or matched(patterns, table.schema, table.name)
 
 
 def _tell_of_open(connection: Connection, doing: str) -> None:

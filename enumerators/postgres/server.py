@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
-from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
+from flip27_source.enumerators.postgres.connection import ONLY_START_AGAIN, START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
@@ -161,8 +161,8 @@ def existing_slot(
             f"slot {name} no longer exists"
             + (": this is not the server that was read before" if is_other_server else "")
             + f"; changes from {lsn_text(needed_from)} on cannot be read",
-            remedy=f"{START_AGAIN}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys have "
-            "the slot before a failover",
+            remedy=f"{ONLY_START_AGAIN}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys "
+            "have the slot before a failover",
         )
     return slot
 
@@ -196,7 +196,7 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
         raise DataLossError(
             f"slot {slot.name} is lost: the server has removed WAL that the query had not read "
             "(max_slot_wal_keep_size, idle_replication_slot_timeout)",
-            remedy=f"drop the slot, and {START_AGAIN}",
+            remedy=f"drop the slot, and {ONLY_START_AGAIN}",
         )
     if position is not None and slot.confirmed > position:
         raise DataLossError(
@@ -229,7 +229,7 @@ def check_end(end: int, *, position: int) -> None:
             f"the log of the server ends at {lsn_text(end)}, and this query has read up to "
             f"{lsn_text(position)}: the server was restored from a backup, or is a standby that had not "
             "received everything",
-            remedy=START_AGAIN,
+            remedy=ONLY_START_AGAIN,
         )
 
 
@@ -259,12 +259,12 @@ def touch_slot(connection: Connection, name: str) -> None:
     """Use a slot without moving it, unless another connection uses it."""
     import psycopg
 
-    slot = slot_of(connection, name)
-    if slot is not None and slot.confirmed:
-        with contextlib.suppress(psycopg.errors.ObjectInUse):
-            connection.execute(
-                "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [name, lsn_text(slot.confirmed)]
-            )
+    with contextlib.suppress(psycopg.errors.ObjectInUse):
+        connection.execute(
+            "SELECT pg_replication_slot_advance(slot_name, confirmed_flush_lsn) FROM pg_replication_slots "
+            "WHERE slot_name = %s AND confirmed_flush_lsn IS NOT NULL",
+            [name],
+        )
 
 
 def advance_if_unused(connection: Connection, name: str, lsn: int) -> None:

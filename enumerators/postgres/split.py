@@ -191,6 +191,13 @@ class LogRead(SourceEvent):
     last: Committed | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TableLeftOut(SourceEvent):
+    """A chunk of the table with this oid was not read: the option ``tables`` no longer names the table."""
+
+    oid: int
+
+
 def lsn_text(lsn: int) -> str:
     """The LSN as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"

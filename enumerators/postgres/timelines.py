@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect, row_of
+from flip27_source.enumerators.postgres.connection import (
+    ONLY_START_AGAIN,
+    Connection,
+    checked,
+    connect,
+    row_of,
+)
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
@@ -74,14 +80,14 @@ def check_timeline(options: Options, *, known: Timeline, present: Timeline, posi
         raise DataLossError(
             f"the server writes timeline {present.number}, and this query has read timeline {known.number}, "
             "which is not in the server's history: the server was restored from a backup",
-            remedy=START_AGAIN,
+            remedy=ONLY_START_AGAIN,
         )
     if left_at < position:
         raise DataLossError(
             f"the server has left timeline {known.number} at {lsn_text(left_at)}, and this query has read "
             f"up to {lsn_text(position)}: the server was restored from a backup, or is a standby that had "
             "not received everything",
-            remedy=START_AGAIN,
+            remedy=ONLY_START_AGAIN,
         )
 
 

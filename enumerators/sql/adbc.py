@@ -42,9 +42,8 @@ class AdbcDatabase(Database):
 
     def __init__(self, driver: str, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)
-        with driver_needed("adbc_driver_manager", also="adbc-driver-manager"):
-            from adbc_driver_manager import Error, dbapi
-        self.errors = (Error, OSError, pa.ArrowException, UnicodeDecodeError)
+        dbapi = imported_adbc()
+        self.errors = (dbapi.Error, OSError, pa.ArrowException, UnicodeDecodeError)
         arguments = _adbc_arguments(driver, uri, password)
         with self.guarded():
             self._connection = dbapi.connect(**arguments, autocommit=True)
@@ -105,7 +104,7 @@ class AdbcDatabase(Database):
 
 def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, Any]:
     module = _MODULES.get(driver.lower(), driver)
-    arguments: dict[str, Any] = {"driver": _driver_path(module)}
+    arguments: dict[str, Any] = {"driver": driver_path(driver)}
     if module == "adbc_driver_duckdb":
         return arguments | {
             "entrypoint": "duckdb_adbc_init",
@@ -118,22 +117,30 @@ def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, An
     return arguments | {"uri": uri, "db_kwargs": {} if password is None else {"password": password}}
 
 
-def _driver_path(module: str) -> str:
+def imported_adbc() -> Any:
+    """The module of the driver manager that connects to databases."""
+    with driver_needed("adbc_driver_manager", also="adbc-driver-manager"):
+        from adbc_driver_manager import dbapi
+    return dbapi
+
+
+def driver_path(driver: str) -> str:
     """The shared library of a driver's Python module; any other name is left to the driver manager."""
+    module = _MODULES.get(driver.lower(), driver)
     if module not in _PACKAGES and not (
         re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", module) and importlib.util.find_spec(module.partition(".")[0])
     ):
         return module
     with driver_needed(module, also=_PACKAGES.get(module, module)):
-        driver = importlib.import_module(module)
-    path = getattr(driver, "_driver_path", None) or getattr(driver, "driver_path", None)
+        found = importlib.import_module(module)
+    path = getattr(found, "_driver_path", None) or getattr(found, "driver_path", None)
     return module if path is None else str(path())
 
 
 def _sqlite_uri(uri: str) -> str:
     """The URI of an existing file, opened read-only."""
     if uri.startswith("file:"):
-        name, _, query = uri.partition("?")
+        name, _, query = uri.partition("#")[0].partition("?")  # SQLite ignores a fragment
         settings = [setting for setting in query.split("&") if setting]
         if name == "file::memory:" or "mode=memory" in settings:
             return uri

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import TypeAlias
 
 from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.database import DatabaseFailure
@@ -34,28 +36,54 @@ SELECT CASE WHEN c.relkind IN ('r', 'p', 'm') THEN (
 """
 """The number of indexes; NULL for views and foreign tables, which have none."""
 
+_SQLITE_KEY = """
+SELECT t.sql FROM sqlite_master AS t, pragma_table_info(t.name) AS c
+WHERE t.type = 'table' AND t.name = {table} COLLATE NOCASE AND c.name = {column} COLLATE NOCASE AND c.pk = 1
+  AND NOT EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE pk > 1)
+  AND NOT EXISTS (SELECT 1 FROM pragma_index_list(t.name) WHERE origin = 'pk')
+"""
+"""The definition of a table with this INTEGER PRIMARY KEY, to which SQLite gives values: it has no index."""
 
-def findings(options: Options) -> Iterator[Finding]:
+_SQLITE_WORDS = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|(autoincrement\b)""",
+    re.DOTALL | re.IGNORECASE,
+)
+"""The word, and what may contain it: SQLite has it at no other place."""
+
+
+CheckKinds: TypeAlias = Callable[[CursorTable, Options, Cursor | None, Cursor | None, Cursor], None]
+"""Refuses cursors of several kinds: a position, if there is one, the lowest cursor and the greatest one."""
+
+
+def findings(options: Options, check_kinds: CheckKinds) -> Iterator[Finding]:
     """All findings."""
     opts.check_sql_options(options)
     try:
         with closing(CursorTable(options)) as table:
-            yield from _of_table(table, options)
+            yield from _of_table(table, options, check_kinds)
     except DatabaseFailure as failure:
         yield failed("table", failure.what, failure.remedy)
 
 
-def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
+def _of_table(table: CursorTable, options: Options, check_kinds: CheckKinds) -> Iterator[Finding]:
     yield ok("table", f"{table.name} of {table.database.dialect.name}, {len(table.fields)} columns")
     newest = table.newest()
-    named = ", ".join(opts.cursor_columns(options))
+    named = ", ".join(table.names)
     place = f" at or above {opts.STARTING_CURSOR.name}" if opts.starting_values(options) else ""
     last = f"the table has no row{place} yet" if newest is None else f"the newest row has {newest}"
-    yield ok_unless("cursor columns", f"{named}; {last}", lambda: table.check_newest(newest))
+
+    def check_cursors() -> None:
+        table.check_newest(newest)
+        if newest is not None:
+            check_kinds(table, options, None, table.lowest(), newest)
+
+    yield ok_unless("cursor columns", f"{named}; {last}", check_cursors)
     yield _nulls(table, options)
     name = options[opts.TABLE]
     if table.database.dialect.name == "postgresql" and name is not None:
-        yield from _index(table, name, opts.cursor_columns(options))
+        yield from _index(table, name)
+    if table.database.dialect.name == "sqlite" and name is not None:
+        yield from _keys(table, name)
     has_time = newest is not None and is_time(table.plain(newest), newest.types[0])
     yield _late_commits(table, options, has_time=has_time)
     if newest is not None and has_time:
@@ -73,14 +101,14 @@ def _nulls(table: CursorTable, options: Options) -> Finding:
     return ok_unless("NULL", "no row has NULL in a cursor column", table.check_nulls)
 
 
-def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Iterator[Finding]:
+def _index(table: CursorTable, name: str) -> Iterator[Finding]:
     dialect = table.database.dialect
     sql = _INDEXES.format(
         table=dialect.literal(name, "string"),
-        count=len(columns),
-        columns=dialect.literal(",".join(columns), "string"),
+        count=len(table.names),
+        columns=dialect.literal(",".join(table.names), "string"),
     )
-    listed = ", ".join(map(dialect.quoted, columns))
+    listed = ", ".join(map(dialect.quoted, table.names))
     indexes = table.database.value(sql)
     if indexes:
         yield ok("index", f"an index begins with {listed}")
@@ -89,6 +117,28 @@ def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Iterator[
             "index",
             f"no index begins with {listed}: each poll scans the table",
             f"CREATE INDEX ON {name} ({listed});",
+        )
+
+
+def _keys(table: CursorTable, name: str) -> Iterator[Finding]:
+    """Whether SQLite gives the key of a deleted row to a new one, which is then below the position."""
+    database, column = table.database, table.names[0]
+    sql = _SQLITE_KEY.format(
+        table=database.dialect.given(opts.bare_name(name), "string"),
+        column=database.dialect.given(column, "string"),
+    )
+    definition = database.value(sql)
+    if definition is None:
+        return
+    if any(_SQLITE_WORDS.findall(definition)):
+        yield ok("keys", f"{column} is AUTOINCREMENT: no key is given twice")
+    else:
+        yield warning(
+            "keys",
+            f"when the row with the greatest {column} is deleted, SQLite gives its {column} to the next row, "
+            "which is not read",
+            f"declare {column} INTEGER PRIMARY KEY AUTOINCREMENT, in a new table; or begin cursorColumns "
+            "with a time; nothing is to be done if no row is deleted",
         )
 
 

@@ -28,6 +28,7 @@ _NAMED_SECRET = re.compile(
     r"(?:'((?:[^'\\]|\\.)*)'|([^\s'&;]+(?:\s+[^\s=]+(?=\s|$))*))",
     re.IGNORECASE,
 )
+_NO_AUTHORITY = re.compile(r"file:|/|[A-Za-z]:[/\\]|\s*\w+\s*=")  # paths, and names with values
 _DELIMITERS = re.compile(r"[\s/@?#:%\[\]]+")
 _REMEDIES = (
     (r"password|authentication|access denied", "check the user in uri, and the password in passwordEnv"),
@@ -73,12 +74,12 @@ class Secrets:
         with contextlib.suppress(ValueError):
             secrets.add(urlsplit(uri).password or "")
         # Drivers may split a URI elsewhere if its password contains an unescaped / or @.
-        # A DSN, or a mistyped URI, has no "://".
-        authority = uri.partition("://")[2] or ("" if uri.startswith("file:") else uri)
-        user, is_given, _ = authority.rpartition("@")
-        name, has_password, rest = user.partition(":")
-        if is_given and has_password and "@" not in name:
-            secrets.add(rest)
+        # A DSN, or a mistyped URI, has no "://"; with Oracle, a slash is before the password.
+        is_uri = "://" in uri
+        authority = uri.partition("://")[2] or ("" if _NO_AUTHORITY.match(uri) else uri)
+        name, *password_of = re.split(":" if is_uri else "[:/]", authority.rpartition("@")[0], maxsplit=1)
+        if not (is_uri and "@" in name):
+            secrets.update(password_of)
         secrets.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
         # A driver may name a part of a password in which characters are not escaped.
         secrets.update(part for text in tuple(secrets) for part in (*_DELIMITERS.split(text), unquote(text)))

@@ -33,6 +33,7 @@ class Dialect:
     Attributes:
         name: postgresql, sqlite, duckdb, or another name.
         literal: a stored value of an Arrow type as SQL.
+        of_type: a literal, and the column with which it is compared, as SQL of the column's type.
         as_text: an expression for the stored text of a column; None if Python makes the text.
         given: a value as a user wrote it, with its Arrow type, as a stored value.
         plain: a stored value as users write it.
@@ -45,6 +46,7 @@ class Dialect:
     name: str
     quoted: Callable[[str], str] = _quoted
     literal: Callable[[str, str], str]
+    of_type: Callable[[str, str], str] = lambda literal, _: literal
     as_text: Callable[[str], str] | None = None
     given: Callable[[str, str], str] = lambda value, _: value
     plain: Callable[[str], str] = lambda value: value
@@ -63,7 +65,7 @@ class Dialect:
 
         There may be fewer literals than columns: then only the first columns are compared.
         """
-        pairs = list(zip(columns, literals, strict=False))
+        pairs = [(name, self.of_type(value, name)) for name, value in zip(columns, literals, strict=False)]
         if len(pairs) == 1:
             return f"{pairs[0][0]} {operator} {pairs[0][1]}"
         if self.compares_tuples:
@@ -93,11 +95,12 @@ _WITH_NUL = re.compile(r"\+CAST\(X'([0-9A-F]*)' AS TEXT\)")
 
 
 def _sqlite_text(column: str) -> str:
-    """The literal of a value. SQLite's quote() ends a text at its first NUL."""
+    """The literal of a value. SQLite's quote() ends a text at its first NUL, and some versions quote Inf."""
     # The plus sign removes the affinity of the cast, which a comparison would apply to the column's values.
     with_nul = f"'+CAST(X''' || hex({column}) || ''' AS TEXT)'"
     has_nul = f"typeof({column}) = 'text' AND instr({column}, char(0))"
-    return f"CASE WHEN {has_nul} THEN {with_nul} ELSE quote({column}) END"
+    real = f"typeof({column}) = 'real' THEN replace(quote({column}), 'Inf', '9.0e+999')"
+    return f"CASE WHEN {has_nul} THEN {with_nul} WHEN {real} ELSE quote({column}) END"
 
 
 def _sqlite_plain(value: str) -> str:
@@ -181,6 +184,8 @@ SQLITE = Dialect(
 DUCKDB = Dialect(
     name="duckdb",
     literal=lambda value, _kind: _duckdb_literal(value),  # read as the type that it is compared with
+    # DuckDB reads a plain literal as the type that it is compared with, but not an expression.
+    of_type=lambda literal, column: f"cast_to_type({literal}, {column})" if literal[0] == "(" else literal,
     as_text=lambda column: f"CAST({column} AS VARCHAR)",
     cast_to_text=lambda column: f"CAST({column} AS VARCHAR)",
     settings=("SET TimeZone = 'UTC'",),

@@ -22,11 +22,11 @@ from flip27_source.enumerators.sql.lag import ahead_of, is_time, newest_allowed
 from flip27_source.enumerators.sql.log_position import cluster_of, log_position
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
-from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
+from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable, check_driver
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
-from flip27_source.source_checks import ChecksSource
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_PARTITION_BYTES,
@@ -43,13 +43,12 @@ _PAUSE_S = 0.2
 _LONGEST_ID = 200
 
 
-class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
+class SqlEnumerator(ChecksSource, ChecksBeforeStart, DiscoveringEnumerator[SqlSplit]):
     """Polls a table or query by columns that grow."""
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.ENUMERATOR_OPTIONS
     default_reader: ClassVar[str | None] = "sql"
     repeatable: ClassVar[bool] = False
-    check_source = staticmethod(findings)
 
     def __init__(
         self, context: SplitEnumeratorContext[SqlSplit], options: Options, state: Any = None
@@ -61,6 +60,16 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         self._table = PolledTable(options)
         self._is_start_stored = state is not None
         self._stored_behind = _behind(self._position)
+
+    @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check the options and the driver; the database may be down for a moment."""
+        opts.check_sql_options(options)
+        check_driver(options[opts.DRIVER])
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        return findings(options, cls._check_kinds)
 
     def start(self) -> None:
         opts.check_sql_options(self.options_given)
@@ -114,7 +123,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         if newest == position.newest and newest == done:
             self._waiting = None
             return Discovery((), position)
-        rows_behind = self._rows_behind(table, position, newest)
+        rows_behind, lost = self._rows_behind(table, position, newest)
         upto = self._safe(table, newest)
         row_bytes = position.row_bytes
         splits: list[SqlSplit] = []
@@ -123,10 +132,21 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             splits = list(self._splits(table, done, upto, row_bytes))
             seen_at, cluster = log_position(table.database), cluster_of(table.database)
             splits = [replace(split, log_position=seen_at, cluster=cluster) for split in splits]
-        done = splits[-1].upto if splits else done
-        return Discovery(
-            splits, SqlPosition(done=done, newest=newest, rows_behind=rows_behind, row_bytes=row_bytes)
+        if lost is not None:
+            # Last: a round that fails is retried, maybe with more rows. The number tells equal losses apart.
+            self.context.report_data_loss(
+                f"{lost} (loss {position.losses + 1})",
+                remedy="if the table was emptied or restored, read it in a new query",
+            )
+        reached = replace(
+            position,
+            done=splits[-1].upto if splits else done,
+            newest=newest,
+            rows_behind=rows_behind,
+            row_bytes=row_bytes,
+            losses=position.losses + (lost is not None),
         )
+        return Discovery(splits, reached)
 
     def _check_kind(self, table: CursorTable, done: Cursor | None, newest: Cursor | None) -> None:
         """Refuse a greatest cursor of another kind, such as a text that is no time: it hides later rows."""
@@ -135,9 +155,17 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         _check_types(table, done, newest)
         lowest = None if self._has_seen_lowest and done is not None else table.lowest()
         self._has_seen_lowest = True
-        if done is None and lowest is not None and lowest.types[0] != newest.types[0]:
+        self._check_kinds(table, self.options_given, done, lowest, newest)
+
+    @staticmethod
+    def _check_kinds(
+        table: CursorTable, options: Options, done: Cursor | None, lowest: Cursor | None, newest: Cursor
+    ) -> None:
+        # Only SQLite has values of several types in a column.
+        is_typed = table.database.dialect.has_types
+        if done is None and not is_typed and lowest is not None and lowest.types[0] != newest.types[0]:
             raise _other_kind(table, lowest, newest, f"{lowest.types[0]} and {newest.types[0]}")
-        if self.options_given[opts.LAG] is not None or is_time(table.plain(newest), newest.types[0]):
+        if options[opts.LAG] is not None or is_time(table.plain(newest), newest.types[0]):
             return
         for cursor in (done, lowest):
             if cursor is not None and is_time(table.plain(cursor), cursor.types[0]):
@@ -235,14 +263,16 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
                 table.name, newest, ahead, zone,
             )  # fmt: skip
 
-    def _rows_behind(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> int | None:
-        """The number of rows, if all are below the position; rows that appear there are reported as lost."""
-        done = position.done
+    def _rows_behind(
+        self, table: CursorTable, position: SqlPosition, newest: Cursor | None
+    ) -> tuple[int | None, str | None]:
+        """The number of rows, if all are below the position; and what is lost if rows have appeared there."""
+        done, lost = position.done, None
         if done is None:
-            return None
+            return None, None
         is_behind = newest is None or not table.reaches(done)
         if position.rows_behind is None and not is_behind:
-            return None
+            return None, None
         rows = table.count(None, done)
         if position.rows_behind is None:
             LOG.warning(
@@ -254,13 +284,12 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         # Rows that are deleted in the meantime make up in the number for rows that appear, but not above
         # the newest one of before.
         elif rows > position.rows_behind or (rows and table.count(position.newest, done)):
-            self.context.report_data_loss(
+            lost = (
                 f"rows of {table.name} have appeared at or below the cursor {done}, up to which it was "
                 f"already read: the cursor columns went back; {rows} rows are there, "
-                f"and {position.rows_behind} were",
-                remedy="if the table was emptied or restored, read it in a new query",
+                f"and {position.rows_behind} were"
             )
-        return rows if is_behind else None
+        return rows if is_behind else None, lost
 
     @property
     def _is_bounded(self) -> bool:

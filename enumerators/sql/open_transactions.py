@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flip27_source.enumerators.sql.database import Database, DatabaseFailure
+from flip27_source.enumerators.sql.database import Database, DatabaseFailure, StatementFailure
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.errors import DiscoveryError
 
@@ -57,6 +57,7 @@ LIMIT 1
 """Why the server does not show the locks of all transactions that write rows: the kind, and for a relation
 that ``table`` is not itself, its name."""
 
+_OLDEST_VERSION = 12
 _OR_LAG = 'or add .option("waitForTransactions", "false"), and a lag that is longer than any transaction'
 _REASONS = {
     "standby": (
@@ -131,9 +132,11 @@ def writers_of(database: Database, table: str | None) -> Writers:
         _, reasons = database.rows(WITHOUT_LOCKS.format(table=literal))
         _, rows = database.rows(WRITERS)
     except DatabaseFailure as failure:
+        # A server that speaks like PostgreSQL may name any version as its own.
+        is_older = isinstance(failure, StatementFailure) and "does not exist" in failure.what
+        remedy = f"use PostgreSQL {_OLDEST_VERSION} or newer" if is_older else failure.remedy
         raise DiscoveryError(
-            f"the server does not show its open transactions: {failure.what}",
-            remedy=f"{failure.remedy}; {_OR_LAG}",
+            f"the server does not show its open transactions: {failure.what}", remedy=f"{remedy}; {_OR_LAG}"
         ) from None
     for kind, relation in reasons:
         what, remedy = _REASONS[kind]

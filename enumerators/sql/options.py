@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from flip27_source.enumerators.sql.split import MAX_COLUMNS
@@ -24,6 +25,8 @@ from flip27_source.options import (
 _NAME = r"""(?:[^\W\d][\w$]*|"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\])"""
 _TABLE = re.compile(rf"{_NAME}(?:\.{_NAME}){{0,2}}")
 
+_FOLDED = str.maketrans(ascii_uppercase, ascii_lowercase)
+
 EARLIEST = "earliest"
 LATEST = "latest"
 
@@ -32,6 +35,12 @@ def _table(value: str) -> str:
     if _TABLE.fullmatch(value.strip()) is None:
         raise ValueError('a name as in SQL is expected, such as orders, shop.orders or "Orders"')
     return value.strip()
+
+
+def bare_name(table: str) -> str:
+    """The name in the catalog, without a schema and quotation marks."""
+    name: str = re.findall(_NAME, table)[-1]
+    return name if name[0] not in '"`[' else name[1:-1].replace('""', '"')
 
 
 def _query(value: str) -> str:
@@ -174,10 +183,10 @@ def table_parts(table: str, *, folds: bool = False) -> tuple[str, ...]:
     """The parts of a table's name without quotation marks, such as the schema and the table.
 
     Args:
-        folds: whether the database takes parts without quotation marks in lower case.
+        folds: whether the database takes the ASCII letters of parts without quotation marks in lower case.
     """
     return tuple(
-        part[1:-1].replace('""', '"') if part[0] in '"`[' else part.lower() if folds else part
+        part[1:-1].replace('""', '"') if part[0] in '"`[' else part.translate(_FOLDED if folds else {})
         for part in re.findall(_NAME, table)
     )
 

@@ -60,9 +60,11 @@ class SqlPosition:
         newest: the greatest cursor in the table at the last round; None if the table was empty.
         rows_behind: the number of rows, if all are below ``done`` because others were deleted.
         row_bytes: size of a row as Arrow data, from the first rows.
+        losses: how many times rows have appeared below ``done``.
     """
 
     done: Cursor | None = None
     newest: Cursor | None = None
     rows_behind: int | None = None
     row_bytes: int | None = None
+    losses: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,15 @@ from flip27_source.enumerators.sql.database import (
 )
 from flip27_source.errors import OptionError
 
-_TIMESTAMPTZ = 1184
-"""PostgreSQL's number for times with a zone, which a table without rows does not show."""
+_TIMESTAMPTZ, _JSONB = 1184, 3802
+"""PostgreSQL's numbers for types that a value, or a table without rows, does not show."""
+
+
+def imported_sqlalchemy() -> Any:
+    """The module sqlalchemy."""
+    with driver_needed("sqlalchemy", also="sqlalchemy"):
+        import sqlalchemy
+    return sqlalchemy
 
 
 class SqlAlchemyDatabase(Database):
@@ -26,8 +34,7 @@ class SqlAlchemyDatabase(Database):
 
     def __init__(self, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)
-        with driver_needed("sqlalchemy", also="sqlalchemy"):
-            import sqlalchemy
+        sqlalchemy = imported_sqlalchemy()
         self.errors = (sqlalchemy.exc.SQLAlchemyError,)
         self._text = sqlalchemy.text
         try:
@@ -44,6 +51,7 @@ class SqlAlchemyDatabase(Database):
             if not url.database.startswith("file:") or "uri" not in url.query:
                 check_sqlite_file(url.database)
             elif url.database != "file::memory:" and url.query.get("mode") != "memory":
+                url = url.set(database=url.database.partition("#")[0])  # SQLite ignores a fragment
                 url = url.update_query_dict({"mode": "ro"})
         # psycopg2 decodes texts by the encoding that it finds when it connects, whatever is set later.
         arguments = {"client_encoding": "utf8"} if url.get_driver_name().startswith("psycopg") else {}
@@ -59,21 +67,17 @@ class SqlAlchemyDatabase(Database):
             names = list(result.keys())
             codes = [column[1] for column in result.cursor.description]
             rows = result.fetchmany(1)
-            kinds = list(map(_type_of, rows[0] if rows else [None] * len(names)))
-            if self.engine.dialect.name == "postgresql":
-                kinds = [
-                    pa.timestamp("us", "UTC") if code == _TIMESTAMPTZ else kind
-                    for code, kind in zip(codes, kinds, strict=True)
-                ]
+            kinds = map(self._type_of, rows[0] if rows else [None] * len(names), codes)
             return pa.schema(list(zip(names, kinds, strict=True)))
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         with self.guarded(), self._executed(sql) as result:
             if not result.returns_rows:
                 return (), []
+            codes = [column[1] for column in result.cursor.description]
             rows = [tuple(row) for row in result.fetchall()]
-            kinds = tuple(str(_type_of(value)) for value in rows[0]) if rows else ()
-            return kinds, [row[:columns] for row in rows]
+        kinds = tuple(map(self._kind_of, rows[0], codes)) if rows else ()
+        return kinds, [row[:columns] for row in rows]
 
     def row_bytes(self, sql: str) -> int:
         _, rows = self.rows(sql)
@@ -104,6 +108,27 @@ class SqlAlchemyDatabase(Database):
             self._connection.close()
             self.engine.dispose()
 
+    def _kind_of(self, value: Any, code: Any) -> str:
+        """The name of a type; PostgreSQL's own for arrays and JSON, whose values show different types."""
+        has_parts = code == _JSONB or isinstance(value, list | dict)
+        if has_parts and self.engine.dialect.name == "postgresql":
+            # With a prefix, because date[] is no date.
+            return f"PostgreSQL {self.value(f'SELECT format_type({code}, NULL)')}"
+        return str(self._type_of(value, code))
+
+    def _type_of(self, value: Any, code: Any) -> pa.DataType:
+        """The type of a value; null for arrays and JSON."""
+        if self.engine.dialect.name == "postgresql" and code == _TIMESTAMPTZ:
+            return pa.timestamp("us", "UTC")
+        if isinstance(value, list | dict):
+            return pa.null()
+        if isinstance(value, Decimal):
+            return pa.decimal128(38)  # Arrow has no type for Infinity, or for more digits
+        try:
+            return pa.infer_type([value])
+        except pa.ArrowException:
+            return pa.string()
+
     @contextlib.contextmanager
     def _executed(self, sql: str, **settings: Any) -> Iterator[Any]:
         # text() would take a colon before a name for the start of a parameter.
@@ -119,10 +144,3 @@ class SqlAlchemyDatabase(Database):
             raise
         # The next statement has to see what others have committed by then.
         self._connection.commit()
-
-
-def _type_of(value: Any) -> pa.DataType:
-    try:
-        return pa.infer_type([value])
-    except pa.ArrowException:
-        return pa.string()

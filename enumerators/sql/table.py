@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.enumerators.sql import options as opts
-from flip27_source.enumerators.sql.adbc import AdbcDatabase
+from flip27_source.enumerators.sql.adbc import AdbcDatabase, driver_path, imported_adbc
 from flip27_source.enumerators.sql.database import DatabaseFailure
 from flip27_source.enumerators.sql.dialects import ALIAS, text_of
 from flip27_source.enumerators.sql.lag import with_zone
 from flip27_source.enumerators.sql.split import Cursor
-from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase, imported_sqlalchemy
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
@@ -38,6 +38,15 @@ def connected(options: Options) -> AdbcDatabase | SqlAlchemyDatabase:
         raise OptionError("option uri is not set", remedy=f'add .option("uri", ...): {opts.URI.doc}')
     password, driver = _variable(options, opts.PASSWORD_ENV), options[opts.DRIVER]
     return SqlAlchemyDatabase(uri, password) if driver is None else AdbcDatabase(driver, uri, password)
+
+
+def check_driver(driver: str | None) -> None:
+    """Raise an OptionError if the packages of a driver are missing; None: SQLAlchemy finds it by the URI."""
+    if driver is None:
+        imported_sqlalchemy()
+    else:
+        imported_adbc()
+        driver_path(driver)
 
 
 def _variable(options: Options, option: Option[str | None]) -> str | None:
@@ -62,6 +71,7 @@ class CursorTable:
 
     Attributes:
         fields: its columns.
+        names: the names of its cursor columns, which the option may write in another case.
     """
 
     def __init__(self, options: Options) -> None:
@@ -70,8 +80,8 @@ class CursorTable:
         self._relation = relation_of(options)
         try:
             self.fields = fields_of(self._relation, self.database)
-            self._names = [self._column(name) for name in opts.cursor_columns(options)]
-            self._columns = [self.database.dialect.column(name) for name in self._names]
+            self.names = [self._column(name) for name in opts.cursor_columns(options)]
+            self._columns = [self.database.dialect.column(name) for name in self.names]
             zone = java_zone(options[TIME_ZONE] or "UTC")
             self._start = self._starting_condition(opts.starting_values(options), zone)
         except BaseException:
@@ -115,7 +125,7 @@ class CursorTable:
 
     def null_column(self) -> str | None:
         """A cursor column in which a row has NULL."""
-        for name, column in zip(self._names, self._columns, strict=True):
+        for name, column in zip(self.names, self._columns, strict=True):
             sql = f"SELECT 1 FROM {self._relation} WHERE {column} IS NULL LIMIT 1"
             if self.database.value(sql) is not None:
                 return name
@@ -254,7 +264,7 @@ class CursorTable:
             return None
         dialect = self.database.dialect
         literals = []
-        for value, name in zip(values, self._names, strict=False):
+        for value, name in zip(values, self.names, strict=False):
             kind = str(self.fields.field(name).type)
             stored = self._kind(kind)
             if kind.startswith("timestamp") and "tz=" in kind:

@@ -6,6 +6,7 @@ import datetime as dt
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import msgspec
@@ -29,6 +30,8 @@ _NOT_FOLDED = 20
 """Cells of up to this number of characters stay on one line: times, numbers, statuses."""
 _PADDING = 3
 _GAP = "  "
+_PIPED_WIDTH = 119
+"""The width of tables without a terminal; longer cells are continued on further lines."""
 _NOTHING = "-"
 """The text of an unknown value; an empty cell would shift the next ones for programs that split at blanks."""
 
@@ -114,11 +117,13 @@ class Rendering:
         rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
         if not self._out.is_terminal:
             lines = [[shown_path(cell) or _NOTHING for cell in line] for line in (table.columns, *rows)]
-            widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+            widths = _fitting(lines, _PIPED_WIDTH)
             for line in lines:
-                cells = zip(line, widths, strict=True)
-                padded = (cell + " " * (width - cell_len(cell)) for cell, width in cells)
-                _print(self._out, _GAP.join(padded).rstrip())
+                folded = [_folded(cell, width) for cell, width in zip(line, widths, strict=True)]
+                for parts in zip_longest(*folded, fillvalue=""):
+                    cells = zip(parts, widths, strict=True)
+                    padded = (part + " " * (width - cell_len(part)) for part, width in cells)
+                    _print(self._out, _GAP.join(padded).rstrip())
             return
         rows = [[_printable(cell) for cell in row] for row in rows]
         self._out.print(_drawn(table, rows, self._out.width), highlight=False)
@@ -136,6 +141,27 @@ def cell_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _fitting(lines: Sequence[Sequence[str]], most: int) -> list[int]:
+    """The widths of the columns of a table that is at most ``most`` wide, if no word is wider.
+
+    A word, such as a path, stays whole, so that it can be copied and searched.
+    """
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    words = [max(cell_len(word) for cell in column for word in cell.split()) for column in columns]
+    most -= len(_GAP) * (len(columns) - 1)
+    while sum(widths) > most and widths != words:
+        widest = max((width, index) for index, width in enumerate(widths) if width > words[index])[1]
+        widths[widest] -= 1
+    return widths
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    if cell_len(cell) <= width:
+        return [cell]
+    return [line.plain.rstrip() for line in Text(cell).wrap(Console(width=width), width)]
 
 
 def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> RenderableType:

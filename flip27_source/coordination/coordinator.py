@@ -9,6 +9,7 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Generic
 
 from ..enumerator import Backlog, SplitEnumerator
@@ -129,7 +130,13 @@ class SourceCoordinator(Generic[SplitT]):
         handler(result, error)
 
     def checkpoint(
-        self, metadata: CheckpointMetadata, limits: Limits, steady_ms: int = 0, *, is_first: bool = False
+        self,
+        metadata: CheckpointMetadata,
+        limits: Limits,
+        steady_ms: int = 0,
+        *,
+        is_first: bool = False,
+        is_discovering: Callable[[], bool] = lambda: False,
     ) -> PendingCheckpoint[SplitT] | None:
         """Trigger, plan and freeze a checkpoint; None if no checkpoint is needed.
 
@@ -138,6 +145,8 @@ class SourceCoordinator(Generic[SplitT]):
         Args:
             steady_ms: a time in milliseconds that never goes back, unlike that in ``metadata`` (R22).
             is_first: whether it is the first after a savepoint, whose state it stores even if nothing is new.
+            is_discovering: whether the caller waits for work and plans again if there is no checkpoint: one
+                without data, such as that of an edit, is not made before.
 
         Raises:
             QuarantineError: more splits are quarantined than ``maxQuarantinedSplits``.
@@ -152,7 +161,7 @@ class SourceCoordinator(Generic[SplitT]):
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
-        if not batch and not is_needed:
+        if not batch and (not is_needed or is_discovering()):
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
         # A slow page or partition must not delay the others.

@@ -27,15 +27,19 @@ class BackgroundRunner:
     """One daemon thread for each call; rounds of one call never overlap."""
 
     def __init__(self) -> None:
-        self._mailbox: queue.SimpleQueue[tuple[Handler, Any, BaseException | None]] = queue.SimpleQueue()
+        self._mailbox: queue.SimpleQueue[tuple[Handler, Any, BaseException | None, bool]] = (
+            queue.SimpleQueue()
+        )
         self._closed = threading.Event()
         self._changed = threading.Condition()
         self._first_rounds = 0
+        self._undelivered = 0
 
     def submit(
         self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None:
         """Start to run ``work``, once or every ``period_s`` seconds."""
+        self._undelivered += 1
         with self._changed:
             self._first_rounds += 1
         threading.Thread(
@@ -64,15 +68,17 @@ class BackgroundRunner:
         """
         try:
             for _ in range(self._mailbox.qsize()):
-                deliver(*self._mailbox.get())
+                handler, result, error, is_first = self._mailbox.get()
+                self._undelivered -= is_first
+                deliver(handler, result, error)
         finally:
             with self._changed:
                 self._changed.notify_all()
 
     @property
     def in_first_rounds(self) -> bool:
-        """Whether the first round of any work is still running, so that its result is not in the mailbox."""
-        return self._first_rounds > 0
+        """Whether the result of the first round of any work has not been drained."""
+        return self._undelivered > 0
 
     def wait_for_first_rounds(self) -> None:
         """Block until the first round of all work has ended and its result is in the mailbox."""
@@ -91,7 +97,7 @@ class BackgroundRunner:
         first = True
         while not self._closed.is_set():
             result, error = self._round(work, retry)
-            self._mailbox.put((handler, result, error))
+            self._mailbox.put((handler, result, error, first))
             if first:
                 first = False
                 with self._changed:

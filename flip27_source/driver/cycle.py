@@ -273,18 +273,17 @@ class Cycle:
         if limits is None:
             run.runner.wait_for_first_rounds()
         while True:
-            # Checked before the mailbox is emptied, so that a round that ends in between is not missed.
-            more_to_come = run.runner.in_first_rounds
             with self._checkpoint_log.planning():
                 run.runner.drain(run.coordinator.handle_result)
                 pending = run.coordinator.checkpoint(
                     self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1),
                     bounds,
                     self._environment.steady_ms(),
-                    is_first=self._savepoint is not None and self.at.is_initial and not more_to_come,
+                    is_first=self._savepoint is not None and self.at.is_initial,
+                    is_discovering=lambda: run.runner.in_first_rounds,
                 )
-            # A handler may have submitted more work, whose first round is waited for too.
-            if pending is not None or not (more_to_come or run.runner.in_first_rounds):
+            # A handler or the plan may have submitted more work, whose first round is waited for too.
+            if pending is not None or not run.runner.in_first_rounds:
                 return pending
             run.runner.wait_for_first_rounds()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._version import __version__
+from ..contract_version import contract_version
 from ..coordination.batch_limits import Limits
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
@@ -136,7 +136,7 @@ class CoordinatorHolder:
         ]
         return [
             PlannedSubtask(
-                library=__version__,
+                contract=contract_version(),
                 checkpoint_id=document.checkpoint_id,
                 subtask_id=stored.subtask,
                 split_version=document.source.split_version,

@@ -63,6 +63,9 @@ class SubtaskAttempt:
         self._lacks_splits = self._first is not reported
         self._meter = Meter(source.options[EVENT_TIME_COLUMN], context.schema)
         results = () if self._first is None else self._first.results
+        # A split that was read whole has no result.
+        whole = set() if self._first is None else {split.split_id for split in splits}
+        whole -= {item.split_id for item in results}
         policy = SplitErrorPolicy.of(source)
         self._losses = LossReports(policy, context.checkpoint_id)
         self._parts = QuarantinedParts(policy, self._first, codec.check_split)
@@ -70,7 +73,8 @@ class SubtaskAttempt:
         self._context = replace(
             context,
             checkpoint_name=f"{place.lineage}/{place.name}",
-            end_positions={
+            end_positions=dict.fromkeys(whole)
+            | {
                 item.split_id: item.position
                 for item in results
                 if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
@@ -133,6 +137,8 @@ class SubtaskAttempt:
             first = self._storage.write(self._place, report)
             if first is not report:
                 _check_rows_are_complete(report, first)
+                if not self._source.is_repeatable:
+                    _check_same_events(report, first)
                 self._follow(report, first)
         except AttemptError:
             raise
@@ -181,6 +187,21 @@ def _check_rows_are_complete(mine: SubtaskReport[Any], first: SubtaskReport[Any]
             f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} lacks data that "
             f"attempt {first.metrics.attempt_number} on {first.metrics.host or 'another host'} has read: "
             f"{further[0]}",
+            remedy="nothing is lost: this attempt's rows are discarded and the task is tried again",
+        )
+
+
+def _check_same_events(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
+    """Refuse rows that may be older than those of which the events of another attempt tell.
+
+    For example, the driver drops the changes that the rows of the other attempt already have. A retry follows
+    the report, so its rows are newer.
+    """
+    if mine.events != first.events:
+        raise AttemptError(
+            f"attempt {mine.metrics.attempt_number} of subtask {mine.subtask_id} has sent other events than "
+            f"attempt {first.metrics.attempt_number} on {first.metrics.host or 'another host'}, whose report "
+            "was first",
             remedy="nothing is lost: this attempt's rows are discarded and the task is tried again",
         )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .._version import __version__
+from ..contract_version import check_contract
 from ..coordination.split_rules import SplitErrorPolicy
-from ..errors import IncompatibleStateError, NewColumnsError
+from ..errors import NewColumnsError
 from ..reader import SourceReaderContext, YieldsProgress
 from ..savepoints.requested_savepoints import added_to
 from ..segment import Segment
@@ -48,11 +48,7 @@ def read_subtask(
 def _read(
     source: Source, planned: PlannedSubtask, context: SourceReaderContext, store: Store | None
 ) -> Iterator[Item]:
-    if planned.library != __version__:
-        raise IncompatibleStateError(
-            f"the driver has flip27-source {planned.library}, this executor has {__version__}",
-            remedy="install the same version on all nodes",
-        )
+    check_contract(planned.contract)
     if planned.savepoint is not None:
         context = added_to(planned.savepoint, source, context, store)
     codec = SnapshotCodec(source.enumerator_type, source.reader_type)

@@ -117,8 +117,10 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         return None
     if offset.is_initial:
         return None
-    report = source.get("latestOffset")
-    reported = report if isinstance(report, dict) else {}
+    reported = source.get("latestOffset")
+    # Spark before 4.2 shows the newest offset here, whose "state" is not a number of a report.
+    if not isinstance(reported, dict) or isinstance(reported.get("state"), dict):
+        reported = {}
     # The report is as recent as the summary, and includes the numbers reported by tasks.
     numbers = _numbers({**offset.summary, **reported})
     is_new = end != source.get("startOffset")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.enumerators.files.split import FileSplit
@@ -15,6 +14,7 @@ from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.schemas.ddl import columns_text
 from flip27_source.schemas.new_columns import additions, evolved
 from flip27_source.schemas.recorded_schemas import SchemaStorage
+from flip27_source.spark.versions import spark_schema
 
 from .null_columns import without_null_columns
 from .spark_reads import SparkReads, both
@@ -54,18 +54,18 @@ class BatchColumns:
                 )
             if newest is None or len(new):
                 newest = self._storage.add(inferred)
-        return _of_spark(newest.schema)
+        return spark_schema(newest.schema)
 
     def tried(self, files: Sequence[FileSplit]) -> StructType | None:
         """The columns for some files of a batch that has failed, which do not determine what is recorded."""
         newest = self._storage.newest()
         if newest is not None and self._mode == "none":
-            return _of_spark(newest.schema)
+            return spark_schema(newest.schema)
         base = _NOTHING if newest is None else newest.schema
         found = self._inferred(files, evolved(base, self._readable))
         self._tried = both(self._readable, found, is_exact=False)  # as what is inferred from all of them
         columns = evolved(base, self._tried)
-        return _of_spark(columns) if len(columns) else None
+        return spark_schema(columns) if len(columns) else None
 
     def keep_tried(self) -> None:
         """The files that were tried last can be read: names of others must be spelled as theirs."""
@@ -86,7 +86,3 @@ class BatchColumns:
         new = additions(known, found)
         is_parquet = self._reads.kind == "parquet"
         return without_null_columns(found, new, files, self._options) if is_parquet else found
-
-
-def _of_spark(schema: pa.Schema) -> StructType:
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from flip27_source._version import __version__
+from flip27_source.contract_version import contract_version
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.log import LOG
 from flip27_source.options import Options
@@ -85,7 +85,7 @@ def _files_in(planned: PlannedSubtask | None) -> list[FileSplit] | None:
     """The splits of a task; None if the task does more than return them as rows."""
     if (
         planned is None
-        or planned.library != __version__
+        or planned.contract != contract_version()
         or planned.split_version != SPLIT_VERSION
         or planned.events
         or planned.report is not None

@@ -144,9 +144,7 @@ class SparkReads:
     @property
     def _has_exact_names(self) -> bool:
         """Whether the format's reader finds fields by their exact names."""
-        return self.kind in _EXACT_NAMES or (
-            self.kind != "csv" and self._spark.conf.get(_CASE, "false") == "true"
-        )
+        return self.kind in _EXACT_NAMES or self._spark.conf.get(_CASE, "false") == "true"
 
     def differing_case(
         self, known: pa.Schema, found: pa.Schema, partitions: Collection[str]

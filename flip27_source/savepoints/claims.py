@@ -114,6 +114,30 @@ def delete_subsumed(
     return is_mine
 
 
+def owned(mine: Store, lineage: str) -> str | None:
+    """The location of the savepoint that a lineage owns; None if there is none."""
+    record = _decoded(mine, file_names.claim_file(lineage), _Record)
+    return None if record is None else f"{record.parent}/{record.folder}"
+
+
+def release(mine: Store, lineage: str, open_at: Callable[[str], Store]) -> None:
+    """Give up the savepoint that a lineage owns: it stays, and no query will delete it.
+
+    The call can be interrupted at any step and repeated.
+
+    Args:
+        open_at: opens the store at a location.
+    """
+    record = _decoded(mine, file_names.claim_file(lineage), _Record)
+    if record is None:
+        return
+    store = open_at(record.parent)
+    mark = mark_of(store, record.folder)
+    if mark is not None and mark.lineage == lineage:
+        store.delete(f"{record.folder}/{CLAIM}")
+    mine.delete(file_names.claim_file(lineage))
+
+
 def files_of(savepoint: Savepoint) -> list[str]:
     """The files to delete, relative to the savepoint's folder, with the savepoints of other sources."""
     files = savepoint.files()

@@ -18,13 +18,14 @@ from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
 from ..options import Options
+from ..source_options import READER_BY_NAMES
 from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
 from .file_names import CheckpointName
 from .offsets import INITIAL_OFFSET, Offset, live_positions, new_offset
 from .segment_files import pack_segment
-from .source_identity import as_lines, differences
+from .source_identity import ANY_READER, as_lines, differences
 from .store import Store
 from .stored_lineage import StoredLineage
 
@@ -138,7 +139,19 @@ class CheckpointStorage:
                 "the query's checkpoint was written with other settings:" + as_lines(changed),
                 remedy="restore the old settings, or start again with a new checkpoint location",
             )
+        self._check_reader(document.source.reader)
         return document
+
+    def _check_reader(self, was: str) -> None:
+        """Refuse another reader than before if only the names of files say so."""
+        by_names = None if self._options is None else self._options[READER_BY_NAMES]
+        if by_names is not None and was not in (ANY_READER, by_names):
+            raise IncompatibleStateError(
+                f"the query has read its files with reader {was}, and by their names they are now files for "
+                f"{by_names}",
+                remedy=f'set .option("reader", "{was}") to continue as before, or "{by_names}" to read the '
+                "files that come with it",
+            )
 
     def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
         """The snapshot at an offset; None for the initial offset.

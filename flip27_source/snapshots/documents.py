@@ -34,7 +34,8 @@ FORMAT_WITH_DELAYED_ACTIONS = 3
 FORMAT_WITH_RANGES = 4
 """The format of documents with ranges that are read again; older libraries would lose these."""
 
-_FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES)
+FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES)
+"""A document has the lowest of these formats that its content allows."""
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Larger documents are neither written nor read; bulk state belongs in segments."""
@@ -63,6 +64,19 @@ class SourceIdentity:
 def encode_source(source: SourceIdentity) -> bytes:
     """The content of a lineage's ``source.json``."""
     return msgspec.json.encode({"format": 1, "source": source}, order="sorted")
+
+
+def decode_source(data: bytes) -> SourceIdentity:
+    """The source in a lineage's ``source.json``.
+
+    Raises:
+        msgspec.MsgspecError: the content is not one.
+    """
+    return decode_json(data, _SourceFile).source
+
+
+class _SourceFile(msgspec.Struct, frozen=True):
+    source: SourceIdentity
 
 
 _ABSENT = msgspec.Raw()
@@ -244,7 +258,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         )
     try:
         number = format_of(data)
-        if number not in _FORMATS:
+        if number not in FORMATS:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {number}; this library reads {FORMAT} to "
                 f"{FORMAT_WITH_RANGES}",

@@ -69,12 +69,16 @@ def find_lineages(
     *,
     only: str | None = None,
     state_location: str | None = None,
+    even_missing: bool = False,
 ) -> list[Lineage]:
     """The lineages at a location, by name.
 
     Args:
         only: the name of the lineage to return; None for all.
         state_location: the state location, for a Spark checkpoint that does not contain it.
+        even_missing: for what was partly removed: also the lineages that a Spark checkpoint names and that
+            are not found, with neither ``parent`` nor ``held``; and those below a location that is no longer
+            a Spark checkpoint.
 
     Raises:
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
@@ -88,9 +92,14 @@ def find_lineages(
     elif file_names.SOURCE_FILE in names:
         lineages = [_beside(place)]
     elif OFFSETS in names:
-        lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location))
+        lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location, even_missing))
     else:
-        lineages = [Lineage(name=name, parent=place, folder=name) for name in lineages_in(store, names)]
+        folders = _folders_below(store) if even_missing else [""]
+        lineages = [
+            Lineage(name=name, parent=f"{place}/{folder}".rstrip("/"), folder=name)
+            for folder in folders
+            for name in lineages_in(store, names_in(store, folder), folder)
+        ]
     if not lineages:
         what = "contains no state of flip27" if names else "is empty or does not exist"
         raise StateLocationError(
@@ -120,11 +129,15 @@ def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
 def lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
     """Those of the names in the folder ``below`` that are lineages."""
     candidates = filter(_is_lineage_name, sorted(names))
-    return [name for name in candidates if file_names.SOURCE_FILE in store.list(below + name)]
+    return [name for name in candidates if file_names.SOURCE_FILE in names_in(store, below + name)]
 
 
 def _of_spark_checkpoint(
-    place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
+    place: str,
+    store: Store,
+    storage_options: Mapping[str, Any],
+    state_location: str | None,
+    even_missing: bool,
 ) -> Iterator[Lineage]:
     batches: dict[str, list[SparkBatch]] = {}
     inline: dict[str, list[tuple[CheckpointName, bytes]]] = {}
@@ -149,32 +162,39 @@ def _of_spark_checkpoint(
         held = tuple(dict(inline.get(lineage, ())).items())
         parent = None
         if not held:
-            parent = _parent_of(lineage, known[-1].name, place, store, storage_options, state_location)
+            found = _parents_of(lineage, known[-1].name, place, store, storage_options, state_location)
+            if found or not even_missing:
+                parent = _only_parent(lineage, found, store, state_location)
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
 
 
-def _parent_of(
+def _parents_of(
     lineage: str,
     newest: CheckpointName,
     place: str,
     store: Store,
     storage_options: Mapping[str, Any],
     state_location: str | None,
-) -> str:
-    """The state location of a lineage that a Spark checkpoint names, with its newest checkpoint."""
+) -> list[str]:
+    """The state locations of a lineage that a Spark checkpoint names, with its newest checkpoint."""
     if state_location is not None:
-        where = f"in the state location {redacted(state_location)}"
         parent = _normal(state_location)
-        found = [parent] if lineages_in(open_store(parent, storage_options), [lineage]) else []
-    else:
-        where = f"below the Spark checkpoint {store.location}"
-        copies = [folder for folder in _folders_below(store) if lineages_in(store, [lineage], folder)]
-        if len(copies) > 1:
-            has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
-            copies = list(itertools.compress(copies, has)) or copies
-        found = [f"{place}/{folder}".rstrip("/") for folder in copies]
+        return [parent] if lineages_in(open_store(parent, storage_options), [lineage]) else []
+    copies = [folder for folder in _folders_below(store) if lineages_in(store, [lineage], folder)]
+    if len(copies) > 1:
+        has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
+        copies = list(itertools.compress(copies, has)) or copies
+    return [f"{place}/{folder}".rstrip("/") for folder in copies]
+
+
+def _only_parent(lineage: str, found: list[str], store: Store, state_location: str | None) -> str:
     if len(found) == 1:
         return found[0]
+    where = (
+        f"below the Spark checkpoint {store.location}"
+        if state_location is None
+        else f"in the state location {redacted(state_location)}"
+    )
     at = f"in several places: {', '.join(map(redacted, found))}" if found else f"not {where}"
     raise StateLocationError(
         f"the Spark checkpoint names lineage {lineage}, which is {at}",

@@ -26,7 +26,8 @@ class PlannedSubtask:
     """What the driver sends to one task.
 
     Attributes:
-        library: version of flip27-source on the driver.
+        contract: the driver's contract version. It stays the first field: other code may unpickle the others
+            wrongly.
         splits: the splits as JSON, as stored in the plan.
         events: the enumerator's events for the subtask, as JSON, in order.
         report: where the subtask writes its report; None if it writes none.
@@ -36,7 +37,7 @@ class PlannedSubtask:
         reads_once: it is part of a batch read (``spark.read``), which records nothing.
     """
 
-    library: str
+    contract: str
     checkpoint_id: int
     subtask_id: int
     split_version: int

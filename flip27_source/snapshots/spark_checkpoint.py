@@ -14,12 +14,12 @@ from ..file_systems.paths import local_path, open_file_system
 from ..values.stored_json import decode_json
 from .file_names import CheckpointName
 from .offsets import Offset
-from .store import Store
+from .store import Store, open_store
 
 OFFSETS = "offsets"
 COMMITS = "commits"
 METADATA_FILE = "metadata"
-_FOLDERS = (OFFSETS, COMMITS, "sources", "state")
+FOLDERS = (OFFSETS, COMMITS, "sources", "state")
 _HEADER_LINES = 2
 _STATE_VERSION = re.compile(r"(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
 
@@ -126,13 +126,28 @@ def files_of_batch(location: str, storage_options: Mapping[str, Any], batch_id: 
     return [name for name in names if _is_of_batch(name.split("/"), batch_id)]
 
 
+def files_of_checkpoint(location: str, storage_options: Mapping[str, Any]) -> list[str]:
+    """Names, relative to the checkpoint, of all files that Spark has written there, its offset log last."""
+    own = (METADATA_FILE, f".{METADATA_FILE}.crc")
+    names = [name for name in open_store(location, storage_options).list("") if name in own]
+    below = list(_files_below(location, storage_options))
+    return sorted([*names, *below], key=_by_batch)
+
+
+def _by_batch(name: str) -> tuple[bool, int, str]:
+    """Orders the offset log last and by batch: its newest batch names the states of the sources."""
+    folder, _, file = name.partition("/")
+    number = file.strip(".").removesuffix(".crc")
+    return folder == OFFSETS, int(number) if number.isdigit() else -1, name
+
+
 def _files_below(location: str, storage_options: Mapping[str, Any]) -> Iterator[str]:
     options = {} if local_path(location) is not None else storage_options
     file_system, root = open_file_system(
         location, options, what="the query's checkpoint", error_type=StateLocationError
     )
     file_system.invalidate_cache()
-    for folder in _FOLDERS:
+    for folder in FOLDERS:
         for path in sorted(file_system.find(f"{root.rstrip('/')}/{folder}")):
             yield str(path)[len(root.rstrip("/")) + 1 :]
 

@@ -1,7 +1,7 @@
 """Flip27DataSource: the class that is registered with Spark.
 
-Runs in planning processes and must stay cheap: no threads, no state of a query, and no I/O except to infer
-a schema if the user gave none.
+Runs in planning processes and must stay cheap: no threads, and no I/O except to check the source before it
+starts, and to infer a schema if the user gave none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from flip27_source.errors import SchemaError
+from flip27_source.pandas_on_demand import import_pandas_on_demand
+
+from .arrival import ChecksArrival
+from .short_errors import shortly
 
 if TYPE_CHECKING:
     from flip27_source.enumerator import SplitEnumerator
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from flip27_source.source import Source
 
 
-class Flip27DataSource(DataSource):
+class Flip27DataSource(ChecksArrival, DataSource):
     """``format("flip27")``."""
 
     format_name: ClassVar[str] = "flip27"
@@ -28,8 +32,14 @@ class Flip27DataSource(DataSource):
     reader_type: ClassVar[type[SplitReader[Any]] | None] = None
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        """Check the source. Spark does this once, in ``load()``, or at the start if a schema is given.
+
+        Other processes get a pickled copy.
+        """
         self.options = dict(options)
         self._schema_is_given = True
+        self._reader_by_names = shortly(self._chosen_reader)
+        shortly(self._check)
 
     @classmethod
     def name(cls) -> str:
@@ -37,13 +47,14 @@ class Flip27DataSource(DataSource):
 
     def schema(self) -> StructType:
         """The reader's default schema, or an inferred one; called only if the user gave none."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         from flip27_source.schemas.source_schema import schema_of
 
-        schema = schema_of(self.source())
+        from .versions import spark_schema
+
+        import_pandas_on_demand()
+        schema = shortly(lambda: schema_of(self.source()))
         self._schema_is_given = False
-        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        return spark_schema(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``: the source, bounded."""
@@ -77,5 +88,22 @@ class Flip27DataSource(DataSource):
             self.options,
             enumerator=self.enumerator,
             reader=self.reader_type,
+            reader_by_names=self._reader_by_names,
             schema_is_given=self._schema_is_given,
         )
+
+    def _chosen_reader(self) -> str | None:
+        if self.reader_type is not None or "reader" in map(str.lower, self.options):
+            return None
+        # Imported late, with the state of a source: most users name the reader.
+        from flip27_source.schemas.source_reader import reader_by_names
+
+        return reader_by_names(self.options, self.enumerator)
+
+    def _check(self) -> None:
+        from flip27_source.source_checks import ChecksBeforeStart
+
+        source = self.source()
+        for kind in (source.enumerator_type, source.reader_type):
+            if issubclass(kind, ChecksBeforeStart):
+                kind.check_before_start(source.options)

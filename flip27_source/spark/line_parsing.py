@@ -109,7 +109,9 @@ def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataF
     is_line = (line >= "!") | line.rlike(r"[^\x00-\x20]")
     if parser.options.comment:
         is_line &= ~line.startswith(parser.options.comment)
-    row = parser.row(parser.good(~line.contains(_NO_CHARACTER), line))
+    # from_csv takes a mark for the encoding in the first line of a task, unless an empty line precedes it.
+    text = fn.when(line.startswith(_BOM), fn.concat(fn.lit(_NO_CHARACTER), line)).otherwise(line)
+    row = parser.row(parser.good(~line.contains(_NO_CHARACTER), text))
     return lines.where(is_line).select(*others, line, _exploded(fn.array(row)))
 
 

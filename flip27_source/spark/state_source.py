@@ -11,13 +11,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
-from .versions import PUSHES_FILTERS, arrow_schema
+from .arrival import ChecksArrival
+from .versions import PUSHES_FILTERS, arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ROWS_PER_BATCH = 10_000
 
 
-class StateDataSource(DataSource):
+class StateDataSource(ChecksArrival, DataSource):
     """``format("flip27_state")``."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class StateDataSource(DataSource):
         return "flip27_state"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.asked()["view"].schema)
+        return spark_schema(self.asked()["view"].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return StateReader(self, schema)

@@ -18,6 +18,8 @@ from pyspark.sql.types import StructType
 
 from flip27_source.coordination.batch_limits import UNLIMITED
 from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import OptionError
+from flip27_source.pandas_on_demand import import_pandas_on_demand
 from flip27_source.source_options import (
     AVAILABLE_NOW,
     MAX_BYTES_PER_TRIGGER,
@@ -25,6 +27,7 @@ from flip27_source.source_options import (
     MAX_ROWS_PER_TRIGGER,
 )
 
+from .short_errors import shortly
 from .task import SubtaskPartition, read_partition
 from .versions import (
     ReadAllAvailable,
@@ -89,9 +92,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Any]:
         """The offset of the next checkpoint, which is durable; ``start`` if nothing is new."""
         # None for all available data; otherwise the holder applies the limits of the options.
-        limits = None if isinstance(limit, ReadAllAvailable) else UNLIMITED
+        limits = None if isinstance(limit or self.getDefaultReadLimit(), ReadAllAvailable) else UNLIMITED
         start = start or self._position or self.initialOffset()
-        self._position = self._coordinating().latest_offset(start, limits)
+        self._position = shortly(lambda: self._coordinating().latest_offset(start, limits), OptionError)
         return self._position
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -124,6 +127,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from flip27_source.driver.checkpoint_log_lines import apply_log_level
             from flip27_source.driver.holder import CoordinatorHolder
 
+            import_pandas_on_demand()
             apply_log_level()
             if self._source.options[AVAILABLE_NOW]:
                 self.prepareForTriggerAvailableNow()

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from flip27_source.errors import OptionError
+from flip27_source.pandas_on_demand import import_pandas_on_demand
 from flip27_source.reader import SourceReaderContext
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -39,6 +40,7 @@ def read_partition(
     # Imported here because the planning process imports this module and never reads.
     from flip27_source.executor.subtask import read_subtask
 
+    import_pandas_on_demand()
     _freeze_garbage_collector()
     if not isinstance(partition, SubtaskPartition):
         return iter(())

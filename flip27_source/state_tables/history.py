@@ -21,7 +21,13 @@ from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateErr
 from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import read_savepoint
 from ..snapshots import file_names
-from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdentity, StoredQuarantined
+from ..snapshots.documents import (
+    CheckpointDocument,
+    SegmentFinder,
+    SourceIdentity,
+    StoredQuarantined,
+    decode_source,
+)
 from ..snapshots.driver_epochs import Driver, drivers
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
@@ -243,7 +249,7 @@ class History:
         if not (self.lineage.held or self.lineage.is_savepoint):
             file = file_names.source_file(self.lineage.folder)
             try:
-                return decode_json(self.stored.store.read(file), _SourceFile).source
+                return decode_source(self.stored.store.read(file))
             except msgspec.MsgspecError as error:
                 raise _unreadable(file, error) from error
         document = self.head(self.line())
@@ -261,10 +267,6 @@ class History:
 
     def driver(self) -> Driver | None:
         return None if self._store is None else next(drivers(self._store, self.lineage.folder), None)
-
-
-class _SourceFile(msgspec.Struct, frozen=True):
-    source: SourceIdentity
 
 
 def canonical(value: Any) -> str:

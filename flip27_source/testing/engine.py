@@ -17,12 +17,15 @@ import pyarrow as pa
 from ..driver.environment import Environment
 from ..enumerator import SplitEnumerator
 from ..enumerator_context import Boundedness
+from ..errors import ContractError
 from ..executor.split_read import Item
 from ..reader import SplitReader
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import LocalStore, MemoryStore, Store, open_store
 from ..source_options import STATE_LOCATION
+from .headway import Headway
 from .inline_environment import inline_environment
+from .large_states import warn_of_large
 from .spark_query import SparkQuery
 from .spark_side import Attempt, Batch, Row, rows_of
 from .steps import Crashed, CrashPoint, Itinerary, Killed, Passing, Step, Victim
@@ -53,6 +56,8 @@ class MicroBatchEngine(SparkQuery):
         holder: the coordinator's holder of this run.
         now_ms: the clock of the driver in milliseconds; it changes only when it is set.
         logs, sink: Spark's logs, and the batches that were written.
+        tasks: the tasks of each batch that ``run_batch`` has run, by its id.
+        restarts: for each restart the batch that was next.
 
     Args:
         source: options, or a SourceUnderTest such as one from ``literal_source``.
@@ -101,6 +106,8 @@ class MicroBatchEngine(SparkQuery):
         self.one_process = one_process
         self.performs_actions = performs_actions
         self.itinerary = Itinerary()
+        self.tasks: dict[int, list[PlannedSubtask]] = {}
+        self.restarts: list[int] = []
         state = None if inline_state else store or MemoryStore()
         # Without a location of its own, the state is inside the offsets, and tasks have no store either.
         self._store_of_tasks = None if state is None else store_of_tasks or state
@@ -167,9 +174,26 @@ class MicroBatchEngine(SparkQuery):
         """
         if crash_at is not None:
             self.crash_at(crash_at)
+        try:
+            return self._run_batch(speculation, actions)
+        except Crashed:
+            raise
+        except Exception as error:
+            self._note_restarts(error)
+            raise
+
+    def _note_restarts(self, error: Exception) -> None:
+        if self.restarts:
+            error.add_note(
+                f"The driver had been restarted before batch {self.restarts[-1]}. If this does not happen "
+                "without a restart, snapshot_state leaves out a position or something that waits, or "
+                "__init__ does not take it."
+            )
+
+    def _run_batch(self, speculation: Speculation | None, actions: int) -> Batch | None:
         if not self.logs.has_uncommitted and not self.trigger():
             return None
-        tasks = self.partitions()
+        tasks = self.tasks[self.logs.next_batch_id] = self.partitions()
         runner = TaskRunner(self.attempt, self.max_failures)
         with self._in_driver():
             rows: list[Row] = []
@@ -186,10 +210,15 @@ class MicroBatchEngine(SparkQuery):
 
         Raises:
             Crashed: as ``run_batch``, unless ``through_crashes``.
+            ContractError: batches in a row bring nothing new; names the method or the split that repeats.
             RuntimeError: there is more data after ``max_batches``.
         """
-        batches: list[Batch] = []
-        while len(batches) <= max_batches:
+        return list(self.available_batches(through_crashes=through_crashes, max_batches=max_batches))
+
+    def available_batches(self, *, through_crashes: bool = False, max_batches: int = 1000) -> Iterator[Batch]:
+        """As ``process_all_available``, batch by batch: the caller may restart the query in between."""
+        headway = Headway(self.source)
+        for _ in range(max_batches + 1):
             try:
                 batch = self.run_batch()
             except Crashed:
@@ -198,8 +227,13 @@ class MicroBatchEngine(SparkQuery):
                 self.restart()
                 continue
             if batch is None:
-                return batches
-            batches.append(batch)
+                return
+            try:
+                headway.made(self.tasks[batch.batch_id], self.splits_of_all, has_rows=bool(batch.rows))
+            except ContractError as error:
+                self._note_restarts(error)
+                raise
+            yield batch
         raise RuntimeError(
             f"after {max_batches} batches there is still more to read: use a source that ends, or call "
             "run_batch as often as needed"
@@ -212,7 +246,11 @@ class MicroBatchEngine(SparkQuery):
             False if nothing is new; the first batch runs even then, as in Spark.
         """
         with self._in_driver():
-            return super().trigger()
+            is_new = super().trigger()
+            run = self.holder.cycle.run
+            if is_new and run is not None and run.coordinator.pending is not None:
+                warn_of_large(run.coordinator.pending.snapshot)
+            return is_new
 
     def run_no_data_batch(self) -> None:
         """Run a batch without new data, as requested by stateful operators: no partitions, no tasks."""
@@ -225,6 +263,10 @@ class MicroBatchEngine(SparkQuery):
         """The tasks of the batch that is not committed, as they arrive on executors."""
         with self._in_driver():
             return super().partitions()
+
+    def splits_of_all(self, tasks: Sequence[PlannedSubtask]) -> list[Any]:
+        """The splits of a batch."""
+        return [split for task in tasks for split in self.splits_of(task)]
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Row]:
         """Start an attempt of a task; it reads only the rows that are consumed.
@@ -284,6 +326,7 @@ class MicroBatchEngine(SparkQuery):
             options: options that the new run has in addition, or with other values; None removes one.
         """
         self._driver.kill()
+        self.restarts.append(self.logs.next_batch_id)
         for name, value in (options or {}).items():
             without = self.given.without_option(name)
             self.given = without if value is None else without.with_options(**{name: value})

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from ..enumerator import Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import OptionError
 from ..reader import SplitReader
 from ..source import Source
 from .enumerator_run import EnumeratorRun
+from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .under_test import GivenSource, under_test
 
@@ -21,19 +24,24 @@ MOST_CUTS = 12
 
 @dataclass(slots=True, kw_only=True)
 class EnumeratorUnderTest:
-    """An enumerator, and the splits of an undisturbed run."""
+    """An enumerator, and the splits of an undisturbed run; ``schema`` is set if it takes events."""
 
     source: Source
+    schema: pa.Schema | None
     grow: Callable[[], object] | None
     splits: list[Any] = field(default_factory=list)
 
     def run(self, stored: bytes | None = None, *, requests: int = 0, **more: Any) -> EnumeratorRun:
         """A run after its first round of discovery, and then this number of requests."""
-        run = EnumeratorRun(self.source, stored, **more)
+        run = EnumeratorRun(self.source, stored, schema=self.schema, **more)
         run.discover()
         for _ in range(requests):
             run.ask()
         return run
+
+    def restored(self, run: EnumeratorRun, stored: bytes | None = None, **more: Any) -> EnumeratorRun:
+        """A run from the state of another one, or from ``stored``, which reads what the other one has not."""
+        return self.run(run.snapshot() if stored is None else stored, unread=run.unread, **more)
 
     @property
     def cuts(self) -> list[int]:
@@ -135,7 +143,9 @@ def _restored_assigns_the_rest(subject: EnumeratorUnderTest) -> None:
         for discovers in (True, False):
             run = subject.run(requests=asks)
             assigned = list(run.assigned)
-            restored = EnumeratorRun(subject.source, run.snapshot(), asks=asks)
+            restored = EnumeratorRun(
+                subject.source, run.snapshot(), asks=asks, schema=subject.schema, unread=run.unread
+            )
             if discovers:
                 restored.discover()
             rest = _ids(restored.drain())
@@ -160,12 +170,14 @@ def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTe
     stored = run.snapshot()
     for checkpoint_id in (2, 3):
         stored = EnumeratorRun(subject.source, stored).snapshot(checkpoint_id)
-    subject.agree_on_all("splits before and after", run.assigned + subject.run(stored).drain(), in_order=True)
+    subject.agree_on_all(
+        "splits before and after", run.assigned + subject.restored(run, stored).drain(), in_order=True
+    )
 
 
 def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
     """A snapshot between the end of a round on its thread and its handler on the coordinator."""
-    run = EnumeratorRun(subject.source)
+    run = EnumeratorRun(subject.source, schema=subject.schema)
     unstarted = run.snapshot()
     subject.agree_on_all("splits after a snapshot before the first round", subject.run(unstarted).drain())
     results = [(call, call.run()) for call in list(run.recorder.calls)]
@@ -179,18 +191,20 @@ def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
 
 def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
-    while len(run.assigned) < 2:
-        if not run.ask():
-            break
-    first, second = run.assigned[:2]
-    run.enumerator.add_splits_back([first], 0)
-    restored = subject.run(run.snapshot())
-    run.enumerator.add_splits_back([second], 1)
-    taken = run.assigned[2:]
+    while len(run.unread) < 2 and not run.is_idle:
+        run.ask()
+    if len(run.unread) < 2:
+        return  # a reader has to read one split for the next one to be found
+    first, second = run.unread[:2]
+    others = [split for split in run.assigned if split not in (first, second)]
+    before = len(run.assigned)
+    run.give_back([first], 0)
+    restored = subject.restored(run)
+    run.give_back([second], 1)
     run.drain()
-    subject.agree_on_all("splits after two came back", run.assigned[2:])
+    subject.agree_on_all("splits after two came back", [*others, *run.assigned[before:]])
     rest = restored.drain()
-    subject.agree_on_all("splits after one came back, a snapshot and a restore", [*taken, *rest, second])
+    subject.agree_on_all("splits after one came back, a snapshot and a restore", [*others, *rest, second])
 
 
 def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
@@ -199,7 +213,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     except OptionError:
         return  # the source has no end, and the error says so
     subject.agree_on_all("splits of a bounded run", run.drain())
-    early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
+    early = EnumeratorRun(subject.source, schema=subject.schema, boundedness=Boundedness.BOUNDED)
     early.drain()
     early.discover()
     early.drain()
@@ -219,7 +233,7 @@ def _completion_may_be_reported_again(subject: EnumeratorUnderTest) -> None:
     once = run.snapshot(2)
     run.enumerator.notify_checkpoint_complete(1)
     agree("the state after the second report", run.snapshot(2), once)
-    restored = subject.run(once)
+    restored = subject.restored(run, once)
     restored.enumerator.notify_checkpoint_complete(1)
     subject.agree_on_all("splits before and after", run.assigned + restored.drain(), in_order=True)
 
@@ -259,7 +273,12 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     agree("added splits that a restored run finds", _ids(subject.run(stored).drain()), _ids(new))
 
 
+def _splits_are_values(subject: EnumeratorUnderTest) -> None:
+    check_frozen(subject.source.enumerator_type)
+
+
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
+    Law(SPLITS_ARE_VALUES, _splits_are_values),
     Law("the enumerator runs out of splits", _comes_to_an_end),
     Law("split ids are unique", _ids_are_unique),
     Law("another enumerator finds the same splits with the same ids", _another_finds_the_same),
@@ -291,13 +310,16 @@ def check_enumerator(
     *,
     enumerator: type[SplitEnumerator[Any]] | None = None,
     reader: type[SplitReader[Any]] | None = None,
+    schema: pa.Schema | None = None,
     grow: Callable[[], object] | None = None,
 ) -> None:
     """Check that an enumerator keeps the laws of enumerators.
 
     Args:
         source: options, or a SourceUnderTest. It must find at least two splits, and the same ones each time.
-        enumerator, reader: classes, instead of the options with these names.
+        enumerator, reader: classes, instead of the options with these names. If the enumerator takes events,
+            the reader reads all splits, and its events are delivered.
+        schema: the columns, for an enumerator that takes events; the reader's default if None.
         grow: adds data in which at least one new split is found; called once, at the end.
 
     Raises:
@@ -305,5 +327,7 @@ def check_enumerator(
         TrivialInput: there are too few splits for a check.
         Flip27Error: the options are invalid.
     """
-    given = under_test(source, enumerator=enumerator, reader=reader)
-    enforce(ENUMERATOR_LAWS, EnumeratorUnderTest(source=given.resolve(), grow=grow))
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    resolved = given.resolve()
+    columns = given.arrow_schema() if resolved.enumerator_type.resolve_event_types() else None
+    enforce(ENUMERATOR_LAWS, EnumeratorUnderTest(source=resolved, schema=columns, grow=grow))

@@ -5,8 +5,10 @@ State and splits are encoded as in checkpoints. No threads, and no I/O except th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
 from ..coordination.context import CoordinatorContext, CoordinatorSettings, Handler
@@ -18,10 +20,14 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
 from ..snapshots.source_identity import identity_of
 from ..source import Source
+from ..values.differences import shown
 from .inline_environment import AsyncCall
 from .law import Disagreement
+from .reader_run import ReaderRun
 
-MOST_ASKS = 100_000
+MOST_ASKS = 20_000
+MOST_RESTS = 20
+"""Number of rests of a split with which a new one is compared."""
 
 
 class Recorder:
@@ -74,6 +80,8 @@ class EnumeratorRun:
         stored: a state returned by ``snapshot``; None for the first start.
         start: whether to start the enumerator and register the subtasks.
         asks: number of earlier requests; determines which subtask asks next.
+        schema: the columns, if the splits are read and the events of the reader are delivered.
+        unread: splits that were assigned before ``stored`` and not read: their events are delivered, too.
     """
 
     def __init__(
@@ -85,6 +93,8 @@ class EnumeratorRun:
         boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
         start: bool = True,
         asks: int = 0,
+        schema: pa.Schema | None = None,
+        unread: Sequence[Any] = (),
     ) -> None:
         self._source = source
         self._codec = SnapshotCodec(source.enumerator_type, source.reader_type)
@@ -98,6 +108,10 @@ class EnumeratorRun:
         self.recorder = Recorder(settings)
         self._parallelism = parallelism
         self._asks = asks
+        self._idle = 0
+        self._schema = schema
+        self._unread_before = list(unread)
+        self._read = 0
         state = None if stored is None else self._decoded(stored).enumerator_state
         context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
         self.enumerator: SplitEnumerator[Any] = source.enumerator_type(context, source.options, state)
@@ -118,31 +132,89 @@ class EnumeratorRun:
             for call in fresh:
                 self._round(call)
 
-    def ask(self) -> bool:
-        """Request a split for the next subtask; returns whether it received one."""
+    @property
+    def unread(self) -> list[Any]:
+        """The assigned splits that were not read yet."""
+        return [*self._unread_before, *self.assigned[self._read :]]
+
+    def give_back(self, splits: Sequence[Any], subtask_id: int) -> None:
+        """A subtask returns splits that it has not read."""
+        self._unread_before = [split for split in self.unread if split not in splits]
+        self._read = len(self.assigned)
+        self.enumerator.add_splits_back(splits, subtask_id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no subtask has received a split at its last request."""
+        return self._idle >= self._parallelism
+
+    def ask(self) -> None:
+        """Request a split for the next subtask; if all are idle, they read, and their events arrive."""
         before = len(self.assigned)
         self.enumerator.handle_split_request(self._asks % self._parallelism)
         self._asks += 1
-        return len(self.assigned) > before
+        self._idle = 0 if len(self.assigned) > before else self._idle + 1
+        if self.is_idle and self._deliver_events():
+            self._idle = 0
+
+    def _deliver_events(self) -> bool:
+        """Read the assigned splits, and pass the reader's events on; returns whether there were any."""
+        splits = self.unread
+        if self._schema is None or not splits:
+            return False
+        self._read, self._unread_before = len(self.assigned), []
+        with ReaderRun(self._source.reader_type, self._source.options, self._schema) as reader:
+            ranges = [cut for split in splits for cut in self._ranges_of(split, first_only=False)]
+            events = [event for cut in ranges for event in reader.read(cut).events]
+        for event in events:
+            self.enumerator.handle_source_event(0, event)
+        return bool(events)
 
     def drain(self) -> list[Any]:
         """Request splits until no subtask receives one; returns the splits assigned by this call."""
         before = len(self.assigned)
-        idle = 0
-        while idle < self._parallelism:
-            idle = 0 if self.ask() else idle + 1
+        self._idle = 0
+        while not self.is_idle:
+            self.ask()
             if len(self.assigned) - before > MOST_ASKS:
-                raise Disagreement(f"the enumerator still assigns splits after {MOST_ASKS} requests")
+                name, last = type(self.enumerator).__qualname__, self.assigned[-1]
+                raise Disagreement(
+                    f"handle_split_request of {name} assigns a split each time, {MOST_ASKS} so far, the last "
+                    f"one {shown(last)}: assign none when all are assigned"
+                )
         return self.assigned[before:]
 
     def ranges(self, *, first_only: bool = False) -> Iterator[Any]:
-        """Every split in the ranges that tasks would read; only the first of each if ``first_only``."""
+        """Every split in the ranges that tasks would read; only the first of each if ``first_only``.
+
+        Raises:
+            Disagreement: the ranges of a split, or the splits, do not come to an end.
+        """
         self.discover()
-        for split in self.drain():
-            rest = split
-            while rest is not None and (cut := self.enumerator.bound_split(rest, Budget())) is not None:
-                yield cut.read
-                rest = None if first_only else cut.rest
+        checkpoint_id = 0
+        # An enumerator may assign one split in each batch.
+        while splits := self.drain():
+            for split in splits:
+                yield from self._ranges_of(split, first_only=first_only)
+            checkpoint_id += 1
+            self.enumerator.snapshot_state(checkpoint_id)
+            self.enumerator.notify_checkpoint_complete(checkpoint_id)
+
+    def _ranges_of(self, split: Any, *, first_only: bool) -> Iterator[Any]:
+        rest = split
+        seen: list[Any] = []
+        while rest is not None and (cut := self.enumerator.bound_split(rest, Budget())) is not None:
+            yield cut.read
+            if first_only:
+                return
+            if cut.rest in seen[-MOST_RESTS:] or len(seen) > MOST_ASKS:
+                raise Disagreement(
+                    f"bound_split of split {split.split_id!r} does not come to an end: the rest after "
+                    f"{shown(cut.read)} is {shown(cut.rest)}. The rest begins where read ends; None "
+                    "instead of a range says that there is nothing to read now"
+                )
+            seen.append(cut.rest)
+            rest = cut.rest
 
     def snapshot(self, checkpoint_id: int = 1) -> bytes:
         """The current state, encoded as in a checkpoint."""

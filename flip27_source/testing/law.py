@@ -65,7 +65,8 @@ def enforce(laws: Iterable[Law[SubjectT]], subject: SubjectT) -> None:
         except Disagreement as disagreement:
             raise LawBroken(law.text, str(disagreement)) from None
         except Exception as error:
-            raise LawBroken(law.text, f"{type(error).__name__}: {error}") from error
+            notes = [f"  {note}" for note in getattr(error, "__notes__", ())]
+            raise LawBroken(law.text, "\n".join([f"{type(error).__name__}: {error}", *notes])) from error
 
 
 def agree(what: str, found: object, expected: object) -> None:
@@ -74,16 +75,61 @@ def agree(what: str, found: object, expected: object) -> None:
         raise Disagreement(f"{what}: {shown(found)}; expected {shown(expected)}")
 
 
-def agree_in_any_order(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Raise Disagreement unless both hold the same values equally often."""
+def agree_in_any_order(
+    what: str,
+    found: Sequence[Any],
+    expected: Sequence[Any],
+    *,
+    columns: Sequence[str] = (),
+    told: Callable[[list[Any], list[Any]], str] | None = None,
+) -> None:
+    """Raise Disagreement unless both hold the same values equally often.
+
+    Args:
+        columns: names of the values' parts, if they are rows.
+        told: says more about what is missing and what is too many.
+    """
     # Compared by repr: rows may hold lists, which have no hash, and NaN, which equals nothing.
     have, want = Counter(map(repr, found)), Counter(map(repr, expected))
-    if have != want:
+    if have == want:
+        return
+    text = (
+        f"{what}: {len(found)} instead of {len(expected)}"
+        + _some("missing", want - have)
+        + _some("too many", have - want)
+    )
+    values = {repr(value): value for value in (*found, *expected)}
+    missing, excess = ([values[text] for text in counted] for counted in (want - have, have - want))
+    changed = _changed_columns(missing, excess, columns)
+    if changed:
         raise Disagreement(
-            f"{what}: {len(found)} instead of {len(expected)}"
-            + _some("missing", want - have)
-            + _some("too many", have - want)
+            f"{text}; no row is lost: these differ only in {', '.join(changed)}. A value that depends on how "
+            "or when a row is read, such as a position or a time, does not belong into the check"
         )
+    raise Disagreement(text + ("" if told is None else told(missing, excess)))
+
+
+def _changed_columns(
+    missing: Sequence[Any], excess: Sequence[Any], columns: Sequence[str]
+) -> dict[str, None]:
+    """The columns in which rows differ that are otherwise the same, in order; empty if rows are lost."""
+    changed: dict[str, None] = {}
+    left = list(excess)
+    if len(missing) != len(left) or len(columns) < 2:
+        return {}
+    for row in missing:
+        nearest = min(left, key=lambda other: len(_differing(row, other, columns)))
+        differing = _differing(row, nearest, columns)
+        if len(differing) == len(columns):
+            return {}
+        left.remove(nearest)
+        changed |= dict.fromkeys(differing)
+    return changed
+
+
+def _differing(row: Any, other: Any, columns: Sequence[str]) -> list[str]:
+    values = zip(columns, row, other, strict=True)
+    return [name for name, one, another in values if repr(one) != repr(another)]
 
 
 def same_in_order(found: Sequence[Any], expected: Sequence[Any]) -> bool:

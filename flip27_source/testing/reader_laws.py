@@ -17,6 +17,7 @@ from ..registry import find_reader
 from ..source import declared_options
 from ..values.differences import shown
 from .enumerator_run import EnumeratorRun
+from .injected_errors import check_errors
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce, same_in_order
 from .reader_run import ReaderUnderTest, Share, stored
 from .under_test import GivenSource, SourceUnderTest, under_test
@@ -154,6 +155,10 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
     _same_shares("read after an attempt that has set the parts aside", again, subject.shares)
 
 
+def _errors_are_no_end(subject: ReaderUnderTest) -> None:
+    check_errors(subject.reader_type, subject.run, subject.splits[:MOST_MARKS])
+
+
 READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("reading a split ends, and its rows fit the schema", _rows_fit_the_schema),
     Law("reading a split again gives the same rows (S70)", _reading_again_gives_the_same),
@@ -161,6 +166,7 @@ READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("other splits do not change the rows of a split", _other_splits_do_not_matter),
     Law("a stored split is read like the original", _stored_splits_are_read_alike),
     Law("a reader may be abandoned halfway", _giving_up_is_harmless),
+    Law("an error while reading is not taken for the end of a split (R12)", _errors_are_no_end),
     Law("a quarantined part is a separate split, and is quarantined again (R5)", _parts_are_splits),
     Law("a reader that yields Progress declares it in its class", _no_progress_without_declaring_it),
     Law("splits read together give the same rows as one by one", _together_is_one_by_one),

@@ -5,7 +5,6 @@ ReaderUnderTest holds the input of a check: the reader's class, options, splits 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -34,12 +33,14 @@ class Share:
         marks: the position in each Progress, and the number of rows before it.
         events: the events sent to the enumerator.
         quarantined: the parts that the reader has quarantined, in order.
+        returned: whether the reader has returned the split to the enumerator.
     """
 
     rows: list[Row] = field(default_factory=list)
     marks: list[tuple[Any, int]] = field(default_factory=list)
     events: list[SourceEvent] = field(default_factory=list)
     quarantined: list[Any] = field(default_factory=list)
+    returned: bool = False
 
 
 class ReaderRun:
@@ -87,7 +88,7 @@ class ReaderRun:
 
     def read(self, split: Any, *, until: Any = None, pages: int | None = None) -> Share:
         """Read a split to its end, to the Progress at position ``until``, or to ``pages`` Progress marks."""
-        return self._share(self.reader.read(split), until, pages)
+        return self._share(self.reader.read(split), until, pages, what=f"split {split.split_id!r}")
 
     def read_together(self, splits: Sequence[Any]) -> Share:
         assert isinstance(self.reader, ReadsTogether)
@@ -100,10 +101,12 @@ class ReaderRun:
         if hasattr(items, "close"):
             items.close()
 
-    def _share(self, items: Iterator[Any], until: Any = None, pages: int | None = None) -> Share:
+    def _share(
+        self, items: Iterator[Any], until: Any = None, pages: int | None = None, what: str = "these splits"
+    ) -> Share:
         share = Share()
         before, parts = len(self._events), len(self._quarantined)
-        with contextlib.suppress(ReturnSplit):
+        try:
             for item in items:
                 if isinstance(item, Progress):
                     share.marks.append((item.split, len(share.rows)))
@@ -112,7 +115,11 @@ class ReaderRun:
                 else:
                     share.rows.extend(self._checked(item))
                     if len(share.rows) > MOST_ROWS:
-                        raise Disagreement(f"one split gives more than {MOST_ROWS:,} rows")
+                        raise Disagreement(
+                            f"{what} gives more than {MOST_ROWS:,} rows: let read come to an end"
+                        )
+        except ReturnSplit:
+            share.returned = True
         share.events = self._events[before:]
         share.quarantined = self._quarantined[parts:]
         return share

@@ -21,6 +21,7 @@ from ..snapshots.store import MemoryStore
 from ..source_options import STATE_LOCATION
 from ..split import size_of
 from .engine import MicroBatchEngine
+from .headway import Headway
 from .under_test import GivenSource, SourceUnderTest, under_test
 
 PLAN_SCHEMA = pa.schema(
@@ -56,7 +57,7 @@ def run(
         parallelism: number of subtasks of a batch; they are read one after the other.
 
     Raises:
-        Flip27Error: the source is invalid or cannot be read.
+        Flip27Error: the source is invalid, cannot be read, or goes on for ever without anything new.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
     return _run(_engine(given, available_now=until is None, parallelism=parallelism), _end(until))
@@ -120,14 +121,19 @@ def _engine(given: SourceUnderTest, *, available_now: bool, parallelism: int) ->
 
 
 def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> Iterator[pa.RecordBatch]:
+    headway = Headway(engine.source)
     try:
         while _trigger(engine):
-            for task in engine.partitions():
+            rows = 0
+            tasks = engine.partitions()
+            for task in tasks:
                 for batch in _batches(engine.read(task), engine.schema):
+                    rows += batch.num_rows
                     yield batch
                     if ends(batch):
                         return
             engine.finish(())
+            headway.made(tasks, engine.splits_of_all, has_rows=rows > 0)
     finally:
         engine.stop()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
@@ -16,23 +18,37 @@ from ..events import ReturnSplit
 from ..reader import SplitReader, YieldsProgress
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
+from .change_laws import Changes, changes_arrive, losses_are_told
+from .engine import MicroBatchEngine
+from .enumerator_run import EnumeratorRun
+from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
+from .injected_errors import FEW_ERRORS, MOST_ERRORS, check_errors
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
-from .source_run import SourceCheck, rows_of_splits
+from .reader_run import ReaderRun
+from .source_run import REST_MS, SourceCheck, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
 from .steps import Crashed, Step, Victim
 from .tasks import Speculation
-from .under_test import GivenSource, under_test
+from .under_test import GivenSource, SourceUnderTest, under_test
 
 LARGEST_OFFSET = 4096
 """Maximum bytes of an offset whose state is in a store."""
 
 IDLE_CALLS = 20
-REST_MS = 3_600_000
-"""After this time, every source that waits between two rounds of discovery runs another round."""
+MOST_PLACES = 5
+"""Maximum number of batches of the first snapshot after which data is added."""
+_DECISIVE = (Step.STATE_WRITTEN, Step.OFFSET_LOGGED, Step.TASK_ENDED, Step.SINK_WRITTEN)
+"""Steps after which a batch is planned anew, planned and not read, read and not delivered, delivered."""
 
 
 def _comes_to_rest(check: SourceCheck) -> None:
+    # Without an engine first: what never comes to an end is found here, and named.
+    rows: list[Row] | None = None
+    if check.promised is None and not check.takes_events:
+        rows = rows_of_splits(check.given)
+    else:
+        deque(EnumeratorRun(check.given.resolve()).ranges(), maxlen=0)
     engine = check.rehearse()
     batches = [batch for batch in engine.batches if batch.rows]
     if len(engine.rows) < 2 or len(batches) < 2:
@@ -43,13 +59,13 @@ def _comes_to_rest(check: SourceCheck) -> None:
     if check.promised is not None:
         check.rows = list(check.promised)
     else:
-        check.rows = engine.rows if check.takes_events else rows_of_splits(check.given)
+        check.rows = engine.rows if rows is None else rows
     check.agree("of an undisturbed run", engine)
 
 
 def _undisturbed(check: SourceCheck) -> None:
-    for parallelism in (1, 2, 4):
-        for available_now in (parallelism == 2,) if check.fast else (False, True):
+    for parallelism in (1, 4) if check.fast else (1, 2, 4):
+        for available_now in (parallelism == 1,) if check.fast else (False, True):
             engine = check.ended_engine(parallelism=parallelism, available_now=available_now)
             trigger = "AvailableNow" if available_now else "micro-batches"
             check.agree(f"at parallelism {parallelism}, with {trigger}", engine)
@@ -89,8 +105,8 @@ def _crashes(check: SourceCheck) -> None:
 
 def _crashes_again(check: SourceCheck) -> None:
     if check.fast:
-        twice = [point for points in check.crash_runs() for point in points for _ in range(2)]
-        check.agree("after two crashes at every step", check.run_through(twice))
+        points = [point for points in check.crash_runs() for point in points if point.step in _DECISIVE]
+        check.agree("after two crashes at the same step", check.run_through(points * 2))
         return
     points = check.crash_points()
     for point in points:
@@ -107,11 +123,15 @@ def _killed_tasks(check: SourceCheck) -> None:
 
 
 def _speculation(check: SourceCheck) -> None:
-    for speculation in Speculation:
+    kinds = list(Speculation)
+    # With ``fast`` they take turns at the batches of one run.
+    for run in (kinds,) if check.fast else ([kind] for kind in kinds):
         engine = check.engine()
-        while engine.run_batch(speculation=speculation) is not None:
+        turns = itertools.cycle(run)
+        while engine.run_batch(speculation=next(turns)) is not None:
             pass
-        check.agree(f"with speculative copies ({speculation.value})", engine)
+        what = "; ".join(kind.value for kind in run)
+        check.agree(f"with speculative copies ({what})", engine)
 
 
 def _stages_again(check: SourceCheck) -> None:
@@ -136,8 +156,10 @@ def _other_parallelism(check: SourceCheck) -> None:
 
 
 def _rest(check: SourceCheck) -> None:
-    store = MemoryStore()
-    engine = check.ended_engine(store=store)
+    # A new one: runs of the same source may have moved the log that it reads.
+    engine = check.resting_engine(is_new=True)
+    assert isinstance(engine.store, MemoryStore)
+    store = engine.store
     files, offset = dict(store.files), engine.logs.offsets[-1]
     for _ in range(IDLE_CALLS):
         if engine.trigger():
@@ -151,7 +173,7 @@ def _rest(check: SourceCheck) -> None:
 
 
 def _last_commit_lost(check: SourceCheck) -> None:
-    engine = check.ended_engine()
+    engine = check.resting_engine()
     for _ in range(2):
         engine.restart()
         again = [row for batch in engine.process_all_available() for row in batch.rows]
@@ -182,7 +204,7 @@ def _no_data(check: SourceCheck) -> None:
 
 
 def _offsets(check: SourceCheck) -> None:
-    for text in check.ended_engine().logs.offsets:
+    for text in check.resting_engine().logs.offsets:
         value = json.loads(text)
         agree("an offset, serialised again with sorted keys", json.dumps(value, sort_keys=True), text)
         if len(text) > LARGEST_OFFSET:
@@ -229,32 +251,90 @@ def _ends(zombie: Any) -> None:
 def _growth(check: SourceCheck) -> None:
     if check.grow is None:
         return
-    steady = check.engine()
-    # Of the two crashing engines, the first has parallelism 1 and no limits, so added data can be in the
-    # batch that is run again; with the limits of the second, it may come in a later batch. The first finds
-    # the data of one call of grow; the second also finds the data that is added when the first crashes.
-    crashing = (check.engine(check.given, parallelism=1), check.engine())
-    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
-        for engine in (steady, *crashing):
-            engine.process_all_available()
-            engine.now_ms += REST_MS
-        check.grow()
-        for engine in crashing:
-            engine.crash_at(step)
-            try:
-                engine.process_all_available()
-            except Crashed:
-                check.grow()  # the batch is run again while new data exists
-                engine.restart()
-    for engine in (steady, *crashing):
+    engines: dict[str, MicroBatchEngine] = {}
+    if not check.fast:
+        batches = len(check.ended_engine(check.in_small_steps).batches)
+        for number in range(1, min(batches, MOST_PLACES) + 1):
+            what = f"when data is added after {number} batches, with restarts before and after"
+            engines[what] = _grown_after(check, number)
+        engines["when data is added while the driver crashes, with limits"] = _grown_in_crashes(check)
+    steady = _grown_amid(check, restarts=False)
+    engines |= {
+        "when data is added between batches, with restarts": _grown_amid(check, restarts=True),
+        "when data is added while the driver crashes": _grown_in_crashes(check, check.given, parallelism=1),
+    }
+    for engine in (steady, *engines.values()):
         engine.now_ms += REST_MS
         engine.process_all_available()
     everything = check.ended_engine()
-    if len(everything.rows) <= len(check.rows):
+    rows = everything.rows
+    if len(rows) <= len(check.rows):
         raise TrivialInput("grow has added no row: add at least one at every call")
-    agree_in_any_order("rows when data is added", steady.rows, everything.rows)
-    for engine in crashing:
-        agree_in_any_order("rows when data is added, with crashes", engine.rows, everything.rows)
+    check.agree_with("when data is added between batches", steady, everything, rows)
+    for what, engine in engines.items():
+        check.agree_with(what, engine, steady, rows)
+    check.steady = steady
+
+
+def _grown_amid(check: SourceCheck, *, restarts: bool) -> MicroBatchEngine:
+    """Data is added during the first snapshot and again when all is read, and is read in small steps."""
+    engine = check.engine(check.in_small_steps)
+    for _ in range(2):
+        engine.run_batch()
+        _add(check, engine, restarts=restarts)
+    _read_on(engine, restarts=restarts)
+    for _ in range(2):
+        _add(check, engine, restarts=restarts)
+    _read_on(engine, restarts=restarts)
+    return engine
+
+
+def _grown_after(check: SourceCheck, batches: int) -> MicroBatchEngine:
+    engine = check.engine(check.in_small_steps)
+    for _ in range(batches):
+        engine.run_batch()
+    _add(check, engine, restarts=True)
+    _read_on(engine, restarts=True)
+    return engine
+
+
+def _add(check: SourceCheck, engine: MicroBatchEngine, *, restarts: bool) -> None:
+    assert check.grow is not None
+    if restarts:
+        engine.restart()
+    check.grow()
+    engine.now_ms += REST_MS
+    if restarts:
+        engine.restart()
+
+
+def _read_on(engine: MicroBatchEngine, *, restarts: bool) -> None:
+    """Read what is there; with ``restarts`` every batch is read by a new driver."""
+    for batch in engine.available_batches():
+        if restarts and batch.rows:
+            engine.restart()
+
+
+def _grown_in_crashes(
+    check: SourceCheck, given: SourceUnderTest | None = None, **more: Any
+) -> MicroBatchEngine:
+    """Data is added to a query at rest, and again when it has crashed and a batch is run again.
+
+    Without limits and with one task, added data can be in the batch that is run again.
+    """
+    assert check.grow is not None
+    engine = check.engine(given, **more)
+    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
+        engine.process_all_available()
+        engine.now_ms += REST_MS
+        check.grow()
+        engine.crash_at(step)
+        try:
+            engine.process_all_available()
+        except Crashed:
+            check.grow()
+            engine.restart()
+    return engine
 
 
 def _updates(check: SourceCheck) -> None:
@@ -288,7 +368,34 @@ def _updates(check: SourceCheck) -> None:
         before = after
 
 
+def _errors(check: SourceCheck) -> None:
+    source = check.given.resolve()
+    schema = check.steady.schema
+    planned = check.steady.splits_of_all([task for tasks in check.steady.tasks.values() for task in tasks])
+    check_errors(
+        source.reader_type,
+        lambda: ReaderRun(source.reader_type, source.options, schema),
+        planned[:MOST_PLACES] + planned[MOST_PLACES:][-MOST_PLACES:],
+        most=FEW_ERRORS if check.fast else MOST_ERRORS,
+    )
+
+
+def _splits_are_values(check: SourceCheck) -> None:
+    check_frozen(check.given.resolve().enumerator_type)
+
+
+def _changes_arrive(check: SourceCheck) -> None:
+    if check.changes is not None:
+        changes_arrive(check, check.changes)
+
+
+def _losses_are_told(check: SourceCheck) -> None:
+    if check.changes is not None:
+        losses_are_told(check, check.changes)
+
+
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
+    Law(SPLITS_ARE_VALUES, _splits_are_values),
     Law("an undisturbed run ends and delivers every row", _comes_to_rest),
     Law("every row exactly once, at any parallelism", _undisturbed),
     Law("a batch read gives the same rows", _a_batch_read),
@@ -307,7 +414,10 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("every row exactly once, when parallelism changes at restarts (S76)", _other_parallelism),
     Law("state inside the offsets works as well", _inline),
     Law("added rows are read exactly once", _growth),
+    Law("an error while reading is not taken for the end of a split (R12)", _errors),
     Law("changed rows appear once per key when a batch is run again (R16)", _updates),
+    Law("changes add up to the table of the source, whenever they come", _changes_arrive),
+    Law("data that is gone is reported, or stops the query (R12)", _losses_are_told),
 )
 
 
@@ -321,6 +431,10 @@ def check_source(
     grow: Callable[[], object] | None = None,
     update: Callable[[], object] | None = None,
     key: Callable[[Row], Any] | None = None,
+    change: Callable[[], object] | None = None,
+    identity: Callable[[Row], Any] | None = None,
+    replay: Callable[[Sequence[Row]], Mapping[Any, Any]] | None = None,
+    lose: Callable[[], object] | None = None,
     fast: bool = False,
 ) -> None:
     """Check that a source delivers every row exactly once, despite all failures.
@@ -334,13 +448,21 @@ def check_source(
         enumerator, reader: classes, instead of the options with these names.
         schema: the columns; the reader's default if None.
         rows: the expected rows, in any order; the rows of its splits if None.
-        grow: adds rows; called several times, at the end.
+        grow: adds rows; called several times, at the end: while new queries read, rest, crash and restart.
         update: changes existing rows without adding or removing any; called several times, after ``grow``.
             For a source with ``repeatable = False``.
         key: returns the part of a row that identifies it and that no update changes; by default its first
             column.
+        change: inserts, updates or deletes; called between any two batches, during the first snapshot, and
+            after crashes. For a source of changes: the table that its rows add up to is compared with that of
+            a new query.
+        identity: with ``change``, the key of a row; by default ``key``.
+        replay: with ``change``, the table, by key, that rows add up to in the order in which they came; by
+            default the last row of each key.
+        lose: removes data that a query still needs, such as the beginning of a log: the source has to report
+            a data loss, or to stop. Called once, at the very end.
         fast: for a source with a server, where each run opens connections: every law is checked, in about
-            25 runs, because one run contains several crashes, and most steps are crashed in one batch only.
+            20 runs, because one run contains several crashes, and most steps are crashed in one batch only.
 
     Raises:
         LawBroken: a law is broken; names the law and the finding.
@@ -348,7 +470,15 @@ def check_source(
         Flip27Error: the options are invalid.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    if change is None and (identity or replay or lose):
+        raise TrivialInput("identity, replay and lose are for a source of changes: give change, too")
     key = itemgetter(0) if key is None else key
+    changes = (
+        None if change is None else Changes(change=change, identity=identity or key, replay=replay, lose=lose)
+    )
     enforce(
-        SOURCE_LAWS, SourceCheck(given=given, promised=rows, grow=grow, update=update, key=key, fast=fast)
+        SOURCE_LAWS,
+        SourceCheck(
+            given=given, promised=rows, grow=grow, update=update, key=key, changes=changes, fast=fast
+        ),
     )

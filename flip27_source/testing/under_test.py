@@ -1,6 +1,6 @@
 """SourceUnderTest: the source for a run or a check, before its options are checked.
 
-Holds what ``format("flip27")`` receives: options, classes and a schema. No I/O.
+Holds what ``format("flip27")`` receives: options, classes and a schema.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..enumerator import SplitEnumerator
 from ..errors import SchemaError
 from ..reader import SplitReader
+from ..schemas.source_reader import reader_by_names
 from ..schemas.source_schema import schema_of
 from ..source import Source
 
@@ -52,6 +53,7 @@ class SourceUnderTest:
             self.options,
             enumerator=self.enumerator,
             reader=self.reader,
+            reader_by_names=None if self.reader else reader_by_names(self.options, self.enumerator),
             schema_is_given=self.schema is not None,
         )
 

@@ -17,11 +17,12 @@ from flip27_source.errors import SchemaError
 from flip27_source.optional_packages import needed
 from flip27_source.options import Option, Options
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
-from flip27_source.readers.columnar.avro_types import AvroTypes, with_valid_logical_types
+from flip27_source.readers.columnar.avro_types import AvroTypes, record_reader, with_valid_logical_types
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader
 from flip27_source.readers.files.input import Fetched, damaged, open_raw, reading
 from flip27_source.readers.files.spark_options import SPARK_AVRO
+from flip27_source.source_checks import ChecksBeforeStart
 
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
@@ -29,13 +30,18 @@ _BATCH_BYTES = 16 << 20
 Decode = Callable[[AvroBlock], list[dict[str, Any]]]
 
 
-class AvroReader(ColumnarReader):
+class AvroReader(ColumnarReader, ChecksBeforeStart):
     """Reads the records of Avro files as rows.
 
     A block belongs to the range of the file that contains the block's first byte.
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (*COLUMNAR_OPTIONS, *SPARK_AVRO)
+
+    @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check that fastavro is installed."""
+        _fastavro()
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -68,7 +74,7 @@ class AvroReader(ColumnarReader):
 
     def _decoder(self, schema: Any, path: str) -> Decode:
         parsed = self._fastavro.parse_schema(schema)
-        read_record = self._fastavro.schemaless_reader
+        read_record = record_reader(schema)
 
         def decode(block: AvroBlock) -> list[dict[str, Any]]:
             data = io.BytesIO(block.data)

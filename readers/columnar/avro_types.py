@@ -8,11 +8,13 @@ Dates and timestamps are decoded as their stored numbers, which Arrow uses direc
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.readers.columnar.conversions import MismatchError, union_member
+from flip27_source.readers.columnar.conversions import MismatchError, union_member, wanted_fields
 from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _PRIMITIVES = {
@@ -36,6 +38,8 @@ _LOGICAL = {
 }
 _WIDER = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
 _MOST_DIGITS_OF_ARROW = 76
+_MOST_FRAMES = 20_000
+"""Of Python, which has them on its heap: six for each level of a record that contains itself."""
 _NAMED = ("record", "error", "enum", "fixed")
 
 
@@ -51,20 +55,26 @@ class AvroTypes:
         self._branches = 0
         self._collect(schema)
 
-    def arrow_type(self, schema: Any, inside: tuple[str, ...] = ()) -> pa.DataType:
+    def arrow_type(
+        self, schema: Any, inside: tuple[str, ...] = (), *, wanted: pa.DataType | None = None
+    ) -> pa.DataType:
         """The Arrow type of the values that ``decoded_by(schema)`` decodes.
+
+        Args:
+            wanted: the type to which the values will be converted, if it is known. Fields that it does not
+                have are left out if they have no type, and a record may contain itself as deep as it does.
 
         Raises:
             MismatchError: a record contains itself, or a decimal has more digits than Spark and Arrow have.
         """
         if isinstance(schema, list):
-            return self._type_of_union(schema, inside)
+            return self._type_of_union(schema, inside, wanted)
         if isinstance(schema, str):
-            return _PRIMITIVES.get(schema) or self._type_of_name(schema, inside)
+            return _PRIMITIVES.get(schema) or self._type_of_name(schema, inside, wanted)
         kind = schema["type"]
         if not isinstance(kind, str):
-            return self.arrow_type(kind, inside)
-        return _type_of_leaf(schema) or self._type_of_nested(schema, inside)
+            return self.arrow_type(kind, inside, wanted=wanted)
+        return _type_of_leaf(schema) or self._type_of_nested(schema, inside, wanted)
 
     def decoded_by(self, schema: Any) -> Any:
         """The schema, with the same encoding, that decodes to values for ``arrow_type``."""
@@ -100,34 +110,51 @@ class AvroTypes:
                 if isinstance(schema.get(inner), dict | list):
                     self._collect(schema[inner])
 
-    def _type_of_name(self, name: str, inside: tuple[str, ...]) -> pa.DataType:
-        if name in inside:
+    def _type_of_name(self, name: str, inside: tuple[str, ...], wanted: pa.DataType | None) -> pa.DataType:
+        if name in inside and wanted_fields(wanted) is None:
             raise MismatchError(f"it has the type {name}, which contains itself")
-        return self.arrow_type(self._named[name], inside)
+        return self.arrow_type(self._named[name], inside, wanted=wanted)
 
-    def _type_of_nested(self, schema: Any, inside: tuple[str, ...]) -> pa.DataType:
+    def _type_of_nested(
+        self, schema: Any, inside: tuple[str, ...], wanted: pa.DataType | None
+    ) -> pa.DataType:
         kind = schema["type"]
         if kind == "array":
-            return pa.list_(self.arrow_type(schema["items"], inside))
+            items = getattr(wanted, "value_type", None)
+            return pa.list_(self.arrow_type(schema["items"], inside, wanted=items))
         if kind == "map":
-            return pa.map_(pa.string(), self.arrow_type(schema["values"], inside))
+            items = getattr(wanted, "item_type", None)
+            return pa.map_(pa.string(), self.arrow_type(schema["values"], inside, wanted=items))
         if kind not in ("record", "error"):
-            return self._type_of_name(kind, inside)
-        inside = (*inside, schema["name"])
-        return pa.struct(
-            [(field["name"], self.arrow_type(field["type"], inside)) for field in schema["fields"]]
-        )
+            return self._type_of_name(kind, inside, wanted)
+        fields = ((field["name"], field["type"]) for field in schema["fields"])
+        return pa.struct(list(self._typed(fields, (*inside, schema["name"]), wanted)))
 
-    def _type_of_union(self, branches: list[Any], inside: tuple[str, ...]) -> pa.DataType:
+    def _typed(
+        self, fields: Iterable[tuple[str, Any]], inside: tuple[str, ...], wanted: pa.DataType | None
+    ) -> Iterator[tuple[str, pa.DataType]]:
+        kinds = wanted_fields(wanted)
+        for name, schema in fields:
+            field = None if kinds is None else kinds.get(name.lower())
+            try:
+                kind = self.arrow_type(schema, inside, wanted=field)
+            except MismatchError:
+                if kinds is None or field is not None:
+                    raise
+            else:
+                yield name, kind
+
+    def _type_of_union(
+        self, branches: list[Any], inside: tuple[str, ...], wanted: pa.DataType | None
+    ) -> pa.DataType:
         others = [branch for branch in branches if not _is_null(branch)]
         if not others:
             return pa.null()
         wider = _wider(others)
         if len(others) == 1 or wider is not None:
-            return self.arrow_type(wider or others[0], inside)
-        return pa.struct(
-            [union_member(at, self.arrow_type(branch, inside)) for at, branch in enumerate(others)]
-        )
+            return self.arrow_type(wider or others[0], inside, wanted=wanted)
+        members = ((f"member{at}", branch) for at, branch in enumerate(others))
+        return pa.struct([union_member(*member) for member in self._typed(members, inside, wanted)])
 
     def _decoded_union(self, branches: list[Any]) -> list[Any]:
         others = [branch for branch in branches if not _is_null(branch)]
@@ -146,6 +173,40 @@ class AvroTypes:
             decoded.append({"type": "record", "name": f"flip27_branch{self._branches}", "fields": [field]})
             member += 1
         return decoded
+
+
+def record_reader(schema: Any) -> Callable[[Any, Any], Any]:
+    """fastavro's reader of records of this schema, called with a stream and the parsed schema.
+
+    For a record that may contain itself it is the one in Python: that in C has no limit of its depth, so that
+    a value of a few kilobytes ends the process.
+    """
+    import fastavro
+
+    if not _contains_itself(schema):
+        return fastavro.schemaless_reader
+    from fastavro import _read_py
+
+    def limited(stream: Any, parsed: Any) -> Any:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _MOST_FRAMES))
+        try:
+            return _read_py.schemaless_reader(stream, parsed)
+        finally:
+            sys.setrecursionlimit(before)
+
+    return limited
+
+
+def _contains_itself(schema: Any, inside: tuple[str, ...] = ()) -> bool:
+    if not isinstance(schema, dict):
+        return (
+            schema in inside if isinstance(schema, str) else any(_contains_itself(b, inside) for b in schema)
+        )
+    if schema["type"] in ("record", "error"):
+        inside = (*inside, schema["name"])
+        return any(_contains_itself(field["type"], inside) for field in schema["fields"])
+    return any(_contains_itself(schema[key], inside) for key in ("items", "values", "type") if key in schema)
 
 
 def with_valid_logical_types(schema: Any) -> Any:

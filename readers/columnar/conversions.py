@@ -123,9 +123,16 @@ def _no_conversion(stored: pa.DataType, target: pa.DataType) -> MismatchError:
     return MismatchError(f"the file contains {stored}, which cannot be converted to {target} of the schema")
 
 
-def union_member(number: int, kind: pa.DataType) -> pa.Field:
+def union_member(name: str, kind: pa.DataType) -> pa.Field:
     """The field of a union's branch in the struct that stands for the union."""
-    return pa.field(f"member{number}", kind, metadata=_UNION)
+    return pa.field(name, kind, metadata=_UNION)
+
+
+def wanted_fields(target: pa.DataType | None) -> dict[str, pa.DataType] | None:
+    """The types of a wanted struct's fields, by their names in lower case; None if all fields are wanted."""
+    if not isinstance(target, pa.StructType):
+        return None
+    return {field.name.lower(): field.type for field in target}
 
 
 def bits_of_sign_and_value(stored: pa.DataType) -> int:

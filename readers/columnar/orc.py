@@ -6,7 +6,8 @@ converts the columns of a file to those of the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from flip27_source.readers.columnar.orc_columns import orc_conversions, refuse_s
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_ORC
-from flip27_source.readers.schemas.merging import spark_type
+from flip27_source.readers.schemas.merging import spark_type, with_leaves
 from flip27_source.source_options import TIME_ZONE
 
 _SPARK_TYPE = b"spark.sql.catalyst.type"
@@ -62,16 +63,18 @@ class OrcReader(ColumnarReader):
             if not positions:
                 yield from columns.without_columns(_rows(file, split))
                 return
-            stored_as_micros = {at for at, field in enumerate(stored) if _is_local_time(field)}
+            local = {
+                at: _with_local_times(field)
+                for at, field in enumerate(stored)
+                if any(map(_is_local_time, _leaves(field)))
+            }
             # Arrow reads only one of the columns of a name, unless it reads all columns.
             has_twins = len({stored.names[at] for at in positions}) < len(positions)
             wanted = None if has_twins else [stored.names[at] for at in positions]
             for number in parts_in_range(file.nstripes, split):
                 stripe = _stripe(file, number, wanted, split.path)
-                arrays = [
-                    _of_spark(stripe.column(at if has_twins else stored.names[at]), at in stored_as_micros)
-                    for at in positions
-                ]
+                found = ((at, stripe.column(at if has_twins else stored.names[at])) for at in positions)
+                arrays = [column.cast(local[at]) if at in local else column for at, column in found]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
                 yield columns.batch(batch, self._checked)
 
@@ -87,13 +90,37 @@ class OrcReader(ColumnarReader):
 
 
 def _field_of_spark(field: pa.Field) -> pa.Field:
-    if _is_local_time(field):
-        return field.with_type(pa.timestamp("us"))
-    return field.with_type(spark_type(field.type, naive_is_utc=True))
+    return field.with_type(_with_local_times(field, partial(spark_type, naive_is_utc=True)))
 
 
-def _is_local_time(field: pa.Field) -> bool:
-    return (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz"
+def _with_local_times(
+    field: pa.Field, other: Callable[[pa.DataType], pa.DataType] = lambda leaf: leaf
+) -> pa.DataType:
+    """The type of a column, with the local times that Spark stores as microseconds and marks in the metadata.
+
+    Args:
+        other: returns the type of any other leaf.
+    """
+    leaves = _leaves(field)
+
+    def of(leaf: pa.DataType) -> pa.DataType:
+        return pa.timestamp("us") if _is_local_time(next(leaves)) else other(leaf)
+
+    return with_leaves(field.type, of)
+
+
+def _is_local_time(leaf: pa.Field) -> bool:
+    return (leaf.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz" and types.is_int64(leaf.type)
+
+
+def _leaves(field: pa.Field) -> Iterator[pa.Field]:
+    """The leaves of a column, in the order of ``with_leaves``."""
+    kind = field.type
+    if not (types.is_struct(kind) or types.is_map(kind) or types.is_list(kind)):
+        yield field
+        return
+    for number in range(kind.num_fields):
+        yield from _leaves(kind.field(number))
 
 
 def _stripe(file: Any, number: int, names: list[str] | None, path: str) -> pa.RecordBatch:
@@ -119,8 +146,3 @@ def _rows(file: Any, split: FileSplit) -> int:
     return sum(
         _stripe(file, number, first, split.path).num_rows for number in parts_in_range(file.nstripes, split)
     )
-
-
-def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:
-    """The column as Spark reads it: timestamp_ntz is stored as microseconds and marked in the metadata."""
-    return column.view(pa.timestamp("us")) if is_micros and types.is_int64(column.type) else column

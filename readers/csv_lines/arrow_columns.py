@@ -53,7 +53,11 @@ class TextColumns:
     @property
     def wrong_counts(self) -> pa.Array:
         """``wrong_count`` as an array, whatever the lines are."""
-        return pa.repeat(pa.scalar(False), self.rows) if self.wrong_count is None else self.wrong_count
+        return (
+            pa.repeat(pa.scalar(False, pa.bool_()), self.rows)
+            if self.wrong_count is None
+            else self.wrong_count
+        )
 
 
 def text_columns(data: bytes, dialect: Dialect, width: int) -> TextColumns:
@@ -136,7 +140,7 @@ def _trimmed(texts: pa.Array, dialect: Dialect) -> pa.Array:
         texts = pc.utf8_ltrim(texts, JAVA_BLANKS)
     if dialect.skips_trailing:
         texts = pc.utf8_rtrim(texts, JAVA_BLANKS)
-    nulls = pc.is_in(texts, pa.array(["", dialect.null_value]))
+    nulls = pc.is_in(texts, pa.array(["", dialect.null_value], pa.string()))
     return pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
 
 
@@ -174,7 +178,7 @@ def _parsed(
 def _of_one_count(columns: list[pa.Array], fields: int, width: int) -> TextColumns:
     rows = len(columns[0])
     columns += [pa.nulls(rows, pa.string())] * (width - len(columns))
-    return TextColumns(columns, None if fields == width else pa.repeat(pa.scalar(True), rows))
+    return TextColumns(columns, None if fields == width else pa.repeat(pa.scalar(True, pa.bool_()), rows))
 
 
 def _line_by_line(data: bytes, dialect: Dialect, fields: int, width: int) -> TextColumns:
@@ -187,7 +191,7 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, width: int) -> Tex
         columns = _parsed(_joined(clean_lines), dialect, fields, width)
         if columns is None or len(columns[0]) != len(clean_lines):
             # The proof was wrong, so read all lines the slow way.
-            clean = pa.repeat(pa.scalar(False), len(lines))
+            clean = pa.repeat(pa.scalar(False, pa.bool_()), len(lines))
         else:
             parts.append((pc.indices_nonzero(clean), _of_one_count(columns, fields, width)))
     odd = pc.invert(clean)
@@ -200,17 +204,17 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, width: int) -> Tex
 def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
     """True for lines with ``fields`` fields that Arrow's parser reads as Spark does."""
     if not _may_trim(dialect):
-        return pa.repeat(pa.scalar(False), len(lines))
+        return pa.repeat(pa.scalar(False, pa.bool_()), len(lines))
     if fields <= _MOST_FIELDS_IN_PATTERN and dialect.is_for_arrow:
         return pc.match_substring_regex(lines, dialect.clean_line(fields))
     # Without a pattern, or with too many fields for one, lines with quotes do not count as clean.
-    of_count = pc.equal(pc.count_substring(lines, dialect.sep), fields - 1)
+    of_count = pc.equal(pc.count_substring(lines, dialect.sep), pa.scalar(fields - 1, pa.int32()))
     return pc.and_not(of_count, pc.match_substring(lines, dialect.quote))
 
 
 def _joined(lines: pa.Array) -> pa.Buffer:
     as_list = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
-    return pc.binary_join(as_list, pa.scalar(b"\n"))[0].as_buffer()
+    return pc.binary_join(as_list, pa.scalar(b"\n", lines.type))[0].as_buffer()
 
 
 def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:

@@ -297,7 +297,9 @@ class CsvRescue:
                 left |= dict(self._named(long_rows[row], names_in_file))
             texts[row] = rescued_text(left, split.path)
         if malformed is not None:
-            malformed = pc.and_not(malformed, pa.array([row in long_rows for row in range(count)]))
+            malformed = pc.and_not(
+                malformed, pa.array([row in long_rows for row in range(count)], pa.bool_())
+            )
             malformed = malformed if malformed.true_count else None
         return malformed, pa.array(texts, pa.string())
 

@@ -81,7 +81,8 @@ def localised(times: pa.Array, zone: tzinfo | None, *, fold: int = 0) -> pa.Arra
     instants = pc.assume_timezone(times, zone.key, ambiguous=ambiguous, nonexistent="earliest")
     in_gap = pc.not_equal(pc.local_timestamp(instants), times)
     by_python = pc.fill_null(
-        pc.or_(in_gap, pc.greater_equal(times, pa.scalar(_ARROW_KNOWS_UNTIL_US, _NAIVE))), False
+        pc.or_(in_gap, pc.greater_equal(times, pa.scalar(_ARROW_KNOWS_UNTIL_US, _NAIVE))),
+        pa.scalar(False, pa.bool_()),
     )
     instants = instants.cast(_UTC)
     if not pc.any(by_python, min_count=0).as_py():

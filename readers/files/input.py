@@ -28,6 +28,7 @@ from flip27_source.enumerators.files.entries import (
 )
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.options import PATHS
+from flip27_source.enumerators.files.readers_by_name import COMPRESSED
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, DataLossError, SplitReadError
 from flip27_source.file_systems.paths import (
@@ -80,8 +81,6 @@ _CHANGED_REMEDY = (
 _NOT_OF_ARROW = "Not yet implemented"
 """What Arrow's errors say about an encoding that it cannot decode, such as arrow-rs's of a dictionary."""
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
-_COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
-"""Extensions of files that are decompressed, as by Spark 4.3."""
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Extensions of compressed files that are refused; Spark reads some of them as if they were text."""
 
@@ -104,7 +103,7 @@ def is_compressed(path: str) -> bool:
 
 
 def _compression(path: str) -> str | None:
-    return _COMPRESSED.get(os.path.splitext(path.lower())[1])
+    return COMPRESSED.get(os.path.splitext(path.lower())[1])
 
 
 def too_large(split: FileSplit) -> SplitReadError:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
+from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import OptionError, SchemaError
+from flip27_source.errors import AccessError, DataLossError, OptionError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import KnowsConstants, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, forget_listings, is_compressed
 from flip27_source.readers.files.text_options import WholeFilesOption
+from flip27_source.registry import find_reader
 from flip27_source.schemas.ddl import columns_text
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
@@ -69,7 +72,8 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
         for split in splits:
             if not split.is_whole:
                 self._check_range(split)
-        return spark_sized(self._rows_of_groups(splits))
+        with suggesting(type(self), splits):
+            yield from spark_sized(self._rows_of_groups(splits))
 
     def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         for constants, group in self._file_columns.groups(splits):
@@ -105,6 +109,22 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
             reader.prepare()
             self._readers[names] = reader
         return reader
+
+
+@contextmanager
+def suggesting(reader: type[Any], splits: Sequence[FileSplit]) -> Iterator[None]:
+    """Add to the error of a file that another reader reads files with such names."""
+    try:
+        yield
+    except (AccessError, DataLossError):
+        raise
+    except (SplitReadError, SchemaError) as error:
+        path = next((split.path for split in splits if split.path in error.what), "")
+        name = reader_for(path)
+        if name is None or issubclass(reader, find_reader(name)):
+            raise
+        advice = f'set .option("reader", "{name}"), which reads files with such names'
+        raise error.advised(advice) from None
 
 
 class LinesReader(FileReader, ReadsRanges):

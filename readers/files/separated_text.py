@@ -76,7 +76,7 @@ def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -
 def _check(split: FileSplit, lines: pa.Array, separator: bytes, position: int, longest: int) -> None:
     sizes = pc.binary_length(lines)
     if (pc.max(sizes).as_py() or 0) > longest:
-        at = pc.index(pc.greater(sizes, longest), True).as_py()
+        at = pc.index(pc.greater(sizes, pa.scalar(longest, pa.int64())), True).as_py()
         before = pc.sum(sizes[:at]).as_py() or 0
         raise too_long(split, position + before + at * len(separator), longest, check=_CHECK)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -40,8 +40,6 @@ _LONGEST_TIME = 100
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder()
-_TIME = msgspec.json.Decoder(float_hook=Decimal)
-"""A float has 16 digits, too few for numbers of nanoseconds."""
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WORD = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?<![\w.+-])(NaN|[+-]?Infinity|[+-]INF)(?![\w.])', re.DOTALL)
 _HAS_WORD = re.compile(rb"NaN|Infinity|INF")
@@ -53,12 +51,22 @@ _LINK = re.compile(rf"<([^>]*+)>((?:{_PARAM})*+)\s*+(?:,|$)")
 _BETWEEN = re.compile(r"[\s,]*+")
 
 
+def _decimal(text: str) -> Decimal | str:
+    """The number, or its text if its exponent is greater than any of a decimal."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return text
+
+
 def _exact(text: str) -> float | str:
     """The number, or its text if a float does not have all of its digits."""
     number = float(text)
-    return number if Decimal(repr(number)) == Decimal(text) else text
+    return number if Decimal(repr(number)) == _decimal(text) else text
 
 
+_TIME = msgspec.json.Decoder(float_hook=_decimal)
+"""A float has 16 digits, too few for numbers of nanoseconds."""
 _EXACT = msgspec.json.Decoder(float_hook=_exact)
 """The digests of numbers that a float holds are those that states of older releases have."""
 

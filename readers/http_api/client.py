@@ -87,6 +87,13 @@ class _Failure:
     retry_after_s: float | None = None
 
 
+def imported_connections() -> Any:
+    """The module that uses the package requests."""
+    with needed("requests", by="the http reader", extra="http"):
+        from flip27_source.readers.http_api import connections
+    return connections
+
+
 class HttpClient:
     """Makes requests until they succeed or have failed too often."""
 
@@ -98,10 +105,7 @@ class HttpClient:
         now_s: Callable[[], float],
         most_requests: int,
     ) -> None:
-        with needed("requests", by="the http reader", extra="http"):
-            from flip27_source.readers.http_api import connections
-
-        self._http: Any = connections
+        self._http: Any = imported_connections()
         self._connections = self._http.Connections(
             timeout_s=options[opts.REQUEST_TIMEOUT], max_body_bytes=options[opts.MAX_RESPONSE_BYTES]
         )

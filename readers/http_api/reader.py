@@ -17,22 +17,23 @@ import pyarrow as pa
 from flip27_source.enumerators.http_api.enumerator import ON_REMOVED_ENDPOINT, HttpSplit, endpoints_of
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.events import Progress, ReturnSplit
-from flip27_source.options import Option
+from flip27_source.options import Option, Options
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
 from flip27_source.readers.files.line_blocks import LineBlock
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
-from flip27_source.readers.http_api.client import HttpClient
+from flip27_source.readers.http_api.client import HttpClient, imported_connections
 from flip27_source.readers.http_api.options import AT_END, HTTP_OPTIONS, PAGINATION, check_http_options
 from flip27_source.readers.http_api.pagination import ChainWalk, PageWalk, Step, Walk
 from flip27_source.readers.http_api.since import SinceWalk
 from flip27_source.readers.json_lines.rows import JsonRows
+from flip27_source.source_checks import ChecksBeforeStart
 from flip27_source.source_options import PATH, TIME_ZONE
 
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 """Line ends occur only between the tokens of a JSON text, because strings must escape them."""
 
 
-class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
+class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart):
     """Reads the endpoints of a JSON API page by page.
 
     Args:
@@ -43,6 +44,11 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
 
     loses_whole_splits: ClassVar[bool] = False
     options: ClassVar[tuple[Option[Any], ...]] = (*HTTP_OPTIONS, MODE, CORRUPT_RECORD_COLUMN, TIME_ZONE)
+
+    @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check that requests is installed; the server may be down for a moment."""
+        imported_connections()
 
     def __init__(
         self,

@@ -241,9 +241,9 @@ class _Converted:
             times = self._formats.timestamps(read, self._time_zone if kind.tz else None)
             return self._readable(times, read, rows)
         elif pt.is_binary(kind):
-            plain = pc.fill_null(pc.match_substring_regex(read, _PADDED_BASE64), True)
+            plain = pc.match_substring_regex(read, _PADDED_BASE64).fill_null(pa.scalar(True, pa.bool_()))
             self._doubtful |= _rows_where(pc.invert(plain), rows)
-            good = pc.if_else(plain, read, "").to_pylist()
+            good = pc.if_else(plain, read, pa.scalar("", read.type)).to_pylist()
             read = pa.array([None if text is None else base64.b64decode(text) for text in good], pa.binary())
         return read
 
@@ -265,7 +265,8 @@ class _Converted:
             self._doubtful |= _rows_where(may_lose_digits(read), rows)
         if low <= 0 <= high:
             minus = pc.and_(
-                pc.equal(read, 0), pc.equal(pc.divide(pa.scalar(1.0, read.type), read), float("-inf"))
+                pc.equal(read, pa.scalar(0.0, read.type)),
+                pc.equal(pc.divide(pa.scalar(1.0, read.type), read), pa.scalar(float("-inf"), read.type)),
             )
             self.minus_zeros |= _rows_where(minus, rows)
 

@@ -145,8 +145,8 @@ class _Values:
         if not pt.is_string(kind):
             return scalars_of(texts, kind)
         if number in self._nulls:
-            nulls = pa.array(self._nulls[number])
-            if not all_true(pc.equal(texts.filter(nulls), "ul")):
+            nulls = pa.array(self._nulls[number], pa.bool_())
+            if not all_true(pc.equal(texts.filter(nulls), pa.scalar("ul", pa.string()))):
                 raise NotProvedError("not a string")
             texts = pc.if_else(nulls, pa.scalar(None, pa.string()), texts)
         return strings_of(texts, may_have_escapes=self._has_escapes)

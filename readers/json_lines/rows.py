@@ -62,7 +62,14 @@ class JsonRows:
         dialect = json_dialect(context.options)
         exact = self._evolution.is_exact
         zone = java_zone(time_zone)
-        self._line_parser = JsonLineParser(self._data_schema, zone, formats, dialect, exact=exact)
+        self._line_parser = JsonLineParser(
+            self._data_schema,
+            zone,
+            formats,
+            dialect,
+            exact=exact,
+            resumes=self._evolution.rescued_at is not None,
+        )
         parser = JsonColumnsParser(
             self._data_schema,
             time_zone,

@@ -48,12 +48,14 @@ def scalars_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     text_bytes = bytes_of(texts)
     leading = _leading(text_bytes)
     if (leading == _SMALL_N).any():
-        texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
+        texts = pc.if_else(
+            pc.equal(texts, pa.scalar("null", pa.string())), pa.scalar(None, pa.string()), texts
+        )
         text_bytes = bytes_of(texts.drop_null())
         leading = _leading(text_bytes)
     if pt.is_boolean(kind):
-        true = pc.equal(texts, "true")
-        if not all_true(pc.or_(true, pc.equal(texts, "false"))):
+        true = pc.equal(texts, pa.scalar("true", pa.string()))
+        if not all_true(pc.or_(true, pc.equal(texts, pa.scalar("false", pa.string())))):
             raise NotProvedError("not a boolean")
         return true
     if texts.null_count == len(texts):
@@ -85,7 +87,7 @@ def strings_of(texts: pa.Array, *, may_have_escapes: bool) -> pa.Array:
         raise NotProvedError("a control character in a string")
     quotes = int(np.count_nonzero(content == _QUOTE))
     if may_have_escapes and (content == _BACKSLASH).any():
-        escaped = pc.fill_null(pc.match_substring(texts, "\\"), False)
+        escaped = pc.fill_null(pc.match_substring(texts, "\\"), pa.scalar(False, pa.bool_()))
         try:
             raw = texts.filter(escaped).to_pylist()
             texts = pc.replace_with_mask(texts, escaped, pa.array(map(_unescaped, raw), pa.string()))

@@ -48,12 +48,14 @@ JSON_FORMATS = DateTimeFormats(day_numbers=True)
 class _Rules(NamedTuple):
     """How values are read: the formats of dates and timestamps, and the zone of timestamps without one.
 
-    If ``exact``, a value that its column would change is malformed.
+    If ``exact``, a value that its column would change is malformed. If ``resumes``, the values after
+    incomplete base64 are read.
     """
 
     formats: DateTimeFormats
     zone: tzinfo
     exact: bool
+    resumes: bool
 
 
 class _PartialValue(Exception):  # noqa: N818 - a result, not an error
@@ -81,6 +83,7 @@ class JsonLineParser:
 
     Args:
         exact: a value that its column would change is malformed.
+        resumes: the values after incomplete base64 are read; Spark's parser loses its position there.
     """
 
     def __init__(
@@ -91,9 +94,11 @@ class JsonLineParser:
         dialect: JsonDialect = SPARK_DIALECT,
         *,
         exact: bool = False,
+        resumes: bool = False,
     ) -> None:
         self._dialect = dialect
-        self._row = _row_converter(list(schema), _Rules(replace(formats, exact=exact), zone, exact))
+        rules = _Rules(replace(formats, exact=exact), zone, exact, resumes)
+        self._row = _row_converter(list(schema), rules)
 
     def parse(self, line: bytes, *, whole: bool = False) -> ParsedLine:
         """The rows of one line, without its newline.
@@ -222,7 +227,7 @@ def _reader_of(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], An
     if kind in _INTEGER_RANGES:
         allowed = _INTEGER_RANGES[kind]
         return partial(_integer, range(-128, 128) if rules.exact and pt.is_int8(kind) else allowed)
-    return _simple(kind, rules.exact)
+    return _simple(kind, rules)
 
 
 def _nested(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
@@ -237,9 +242,11 @@ def _nested(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
     raise _unsupported(kind)
 
 
-def _simple(kind: pa.DataType, exact: bool) -> Callable[[Tokens, Token], Any]:
+def _simple(kind: pa.DataType, rules: _Rules) -> Callable[[Tokens, Token], Any]:
     if kind in _FLOATS:
-        return partial(_FLOATS[kind], exact)
+        return partial(_FLOATS[kind], rules.exact)
+    if pt.is_binary(kind):
+        return partial(_binary, rules.resumes)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     raise _unsupported(kind)
@@ -302,7 +309,7 @@ def _float(exact: bool, tokens: Tokens, token: Token) -> float:
     # Java rounds a long to a float once.
     text = str(int(tokens.text)) if token is Token.INT and len(tokens.text) < 19 else tokens.text
     # Rounding to a double first and then to a float gives another result.
-    return _checked(exact, pa.scalar(text).cast(pa.float32()).as_py(), text, pa.float32())
+    return _checked(exact, pa.scalar(text, pa.string()).cast(pa.float32()).as_py(), text, pa.float32())
 
 
 def _text(tokens: Tokens, token: Token) -> str:
@@ -333,9 +340,11 @@ def _known(value: int | None) -> int:
     return value
 
 
-def _binary(tokens: Tokens, token: Token) -> bytes:
+def _binary(resumes: bool, tokens: Tokens, token: Token) -> bytes:
     if token is not Token.STRING:
         raise MalformedJsonError("not a string")
+    if resumes:
+        tokens.string()
     return tokens.base64()
 
 
@@ -355,5 +364,4 @@ _FLOATS: dict[pa.DataType, Callable[[bool, Tokens, Token], float]] = {
 _SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
     pa.bool_(): _boolean,
     pa.string(): lambda tokens, token: java_utf8(tokens.string()) if token is Token.STRING else tokens.raw(),
-    pa.binary(): _binary,
 }

@@ -29,8 +29,10 @@ GROUP_OFFSETS = 50_000
 
 GROUP_PARTITIONS = 1_000
 
+CALL_BYTES = 8 * 1024 * 1024
+"""How much a call fetches, by the size of the messages of the call before."""
+
 _MOST_MESSAGES = 20_000
-_CALL_BYTES = 8 * 1024 * 1024
 _WAIT_S = 0.05
 _SILENCE_S = 1.0
 """After this time without messages, the end of the partition is requested: librdkafka takes half a minute to
@@ -170,7 +172,7 @@ class Fetches:
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
                 size += self._keep(ranges[topic, number], run)
             if size:
-                self._per_call = max(1, min(_MOST_MESSAGES, _CALL_BYTES * len(messages) // size))
+                self._per_call = max(1, min(_MOST_MESSAGES, CALL_BYTES * len(messages) // size))
         for message in events:
             self._handle(ranges, message)
         if not messages and not first.is_done:

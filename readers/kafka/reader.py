@@ -28,16 +28,22 @@ from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.arrow_records import VALUE, Run, bytes_of, columns, record_schema
 from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
-from flip27_source.readers.kafka.decoding.value_schemas import takes_newest, value_decoder, value_type
+from flip27_source.readers.kafka.decoding.value_schemas import (
+    check_packages,
+    takes_newest,
+    value_decoder,
+    value_type,
+)
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, place_of, run_of
 from flip27_source.schemas.inference import FindsSchema
+from flip27_source.source_checks import ChecksBeforeStart
 from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
 
 _NULL_VALUE = "it is null, and the column value is NOT NULL"
 
 
-class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
+class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema, ChecksBeforeStart):
     """Reads ranges of partitions, and quarantined records.
 
     Attributes:
@@ -54,6 +60,11 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     most_rows: ClassVar[int] = 65_536
     most_bytes: ClassVar[int] = 32 * 1024 * 1024
     most_held_bytes: ClassVar[int] = 64 * 1024 * 1024
+
+    @classmethod
+    def check_before_start(cls, options: Options) -> None:
+        """Check the packages that decode values."""
+        check_packages(options)
 
     @classmethod
     def quarantines(cls, options: Options) -> bool:

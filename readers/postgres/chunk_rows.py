@@ -16,6 +16,7 @@ import pyarrow.csv as pc
 from flip27_source.enumerators.postgres.catalog import (
     CatalogColumn,
     columns_of,
+    find_tables,
     own_rows,
     present_key,
     table_of,
@@ -25,14 +26,23 @@ from flip27_source.enumerators.postgres.chunks import altered_key, key_range, wh
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
-from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.enumerators.postgres.table_patterns import (
+    TablePattern,
+    matched,
+    quoted,
+    quoted_with_parameters,
+)
+from flip27_source.errors import AccessError, DataLossError, DiscoveryError, SplitReadError
 from flip27_source.readers.postgres.copied_rows import copied_rows
 
 MOST_ROWS = 1 << 17
 """The maximum number of rows in a block: a row with one digit can become five hundred bytes of JSON."""
 
 _POLL_S = 0.01
+_ALTERED = (
+    f"{START_AGAIN}; or leave the table out with option tables; if an edit replays the chunk, set "
+    "onSplitError=quarantine for one start: the chunk is not read again, and the query continues"
+)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -52,6 +62,25 @@ class OpenChunk:
     columns: tuple[CatalogColumn, ...]
 
 
+def is_left_out(connection: Connection, chunk: TableChunk, patterns: Sequence[TablePattern]) -> bool:
+    """Whether neither the name that the table had in the last listing, nor its present one, is in ``tables``.
+
+    Raises:
+        AccessError: ``tables`` names a table that does not exist. It may be this one, renamed once more.
+    """
+
+    def is_named(table: TableName | None) -> bool:
+        return table is not None and matched(patterns, table.schema, table.name)
+
+    if is_named(chunk.table) or is_named(table_of(connection, chunk.table.oid)):
+        return False
+    try:
+        find_tables(connection, patterns)
+    except DiscoveryError as error:
+        raise AccessError(error.what, remedy=error.remedy) from None
+    return True
+
+
 def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> OpenChunk:
     """Begin the transaction of a chunk, which ends with the connection.
 
@@ -69,7 +98,7 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
         if table is None:
             raise DataLossError(
                 f"table {chunk.table} was dropped before its rows were read",
-                remedy="start a query with a new stateLocation for the tables that exist now",
+                remedy="leave the table out with option tables",
             )
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         snapshot = _locked(connection, table, chunk.exported)
@@ -89,7 +118,7 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
     key = present_key(connection, chunk.key)
     altered = altered_key(connection, table, key)
     if altered is not None:
-        raise SplitReadError(altered, remedy=START_AGAIN)
+        raise SplitReadError(altered, remedy=_ALTERED)
     columns = tuple(columns_of(connection, table.oid))
     return OpenChunk(chunk=replace(chunk, key=key), snapshot=snapshot, table=table, columns=columns)
 

@@ -37,6 +37,7 @@ from flip27_source.enumerators.postgres.split import (
     LogRead,
     LogWindow,
     PostgresSplit,
+    TableLeftOut,
     lsn_text,
 )
 from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_of
@@ -114,7 +115,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self._side.close()
 
     def _read_chunk(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
-        from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
+        from flip27_source.readers.postgres.chunk_rows import chunk_texts, is_left_out, open_chunk
         from flip27_source.readers.postgres.delivered_changes import rows_of_chunk
 
         chunk = split.chunk
@@ -122,6 +123,12 @@ class PostgresReader(SplitReader[PostgresSplit]):
         rows = 0
         named = split.split_id if chunk.exported is None else f"of snapshot {chunk.exported}"
         with closing(connect(self.context.options, purpose=f"chunk {named}")) as connection:
+            patterns = self.context.options[opts.TABLES] or ()
+            # If an earlier attempt has reported the chunk, its report counts: the rows are not read later.
+            is_reported = split.split_id in self.context.end_positions
+            if not is_reported and is_left_out(connection, chunk, patterns):
+                self.context.send_event_to_coordinator(TableLeftOut(chunk.table.oid))
+                return
             try:
                 opened = open_chunk(connection, chunk, timeout_s=self.context.options[opts.SLOT_TIMEOUT])
             except DataLossError as error:

@@ -126,8 +126,11 @@ class WindowDelivery:
         names = {column.name for column in relation.columns}
         if relation.oid in self._rules:
             key = tuple(column.name for column in self._rules[relation.oid].key)
-            if names.issuperset(key):
+            # A table without a key when its chunk was planned may have one since then.
+            if key and names.issuperset(key):
                 return key
+            if not key and relation.oid not in self._keys:
+                return ()
         if relation.oid not in self._keys:  # planned by an older version, or only the log had this identity
             table = find_table(self._side(), relation.oid)
             self._keys[relation.oid] = (tuple(column.name for column in table.key) if table else (),)

@@ -52,7 +52,7 @@ def read_texts(
     odd = texts.is_valid()
     for spelling in spellings:
         matches = pc.match_substring_regex(texts, rf"\A(?:{spelling.pattern})\z")
-        ordinary = pc.and_(odd, pc.fill_null(matches, False))
+        ordinary = pc.and_(odd, pc.fill_null(matches, pa.scalar(False, pa.bool_())))
         try:
             values = pc.replace_with_mask(values, ordinary, spelling.read(texts.filter(ordinary)))
         except pa.ArrowInvalid:

@@ -148,20 +148,20 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
         return True
     if lengths.max() > MOST_DIGITS:
         return False
-    points = np.asarray(pc.fill_null(pc.find_substring(texts, "."), 0))
+    points = np.asarray(pc.fill_null(pc.find_substring(texts, "."), pa.scalar(0, pa.int32())))
     return int(np.where(points < 0, lengths, points).max()) <= most_whole
 
 
 def _exact_floats(parser: Converter, read_one: Callable[[str], Any], texts: pa.Array) -> pa.Array:
     """The values of ``parser``, with those that may have lost digits from ``read_one``."""
     values = parser(texts)
-    large = pc.fill_null(may_lose_digits(values), False)
+    large = pc.fill_null(may_lose_digits(values), pa.scalar(False, pa.bool_()))
     return with_odd_texts(pc.if_else(large, pa.scalar(None, values.type), values), large, texts, read_one)
 
 
 def may_lose_digits(values: pa.Array) -> pa.Array:
     """A mask of the floats that are infinite, or so large that their type lacks whole numbers."""
-    return pc.greater_equal(pc.abs(values), _FIRST_GAP[values.type])
+    return pc.greater_equal(pc.abs(values), pa.scalar(_FIRST_GAP[values.type], values.type))
 
 
 def is_exact(number: float, text: str, kind: pa.DataType) -> bool:
@@ -224,7 +224,7 @@ def _floating(
         return _rare_float(text)
     # Round once, to the width of the column; through a double the number would be rounded twice.
     if types.is_float32(kind):
-        value: float = pa.array([number[1].removeprefix("+")]).cast(pa.float32())[0].as_py()
+        value: float = pa.array([number[1].removeprefix("+")], pa.string()).cast(pa.float32())[0].as_py()
     else:
         value = float(number[1])
     return value if not exact or is_exact(value, number[1], kind) else None

@@ -15,6 +15,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import with_metadata, with_partitions
+from flip27_source.readers.files.reader import suggesting
 from flip27_source.readers.schemas.evolution import SAMPLING_FILES, SCHEMA_HINTS, rescued_column
 from flip27_source.readers.schemas.merging import hinted, spark_type
 from flip27_source.schemas.inference import InfersSchema, SplitSample
@@ -36,7 +37,8 @@ class InfersFileSchema(InfersSchema[FileSplit]):
     @classmethod
     def infer_schema(cls, sample: SplitSample[FileSplit], options: Options) -> pa.Schema | None:
         """The columns of the files and of their directories."""
-        schema = cls.schema_of_files(sample.splits, options) if sample.splits else None
+        with suggesting(cls, sample.splits):
+            schema = cls.schema_of_files(sample.splits, options) if sample.splits else None
         return None if schema is None else with_partitions(schema, sample.folders, options)
 
     @classmethod

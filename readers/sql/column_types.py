@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -115,8 +116,10 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
 def _of_sqlite(column: str, target: pa.DataType) -> str:
     """The expression that keeps each value, although the driver gives a column the type of all its values."""
     if pa.types.is_string(target) or pa.types.is_binary(target) or pa.types.is_decimal(target):
-        # In a column that also has texts or blobs, the driver would write fractions with only six digits.
-        return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
+        # In a column that also has texts or blobs, one driver would write fractions with only six digits, and
+        # the other one has no type for integers among them. SQLite's versions quote infinity differently.
+        real = f"WHEN 'real' THEN replace(quote({column}), '9.0e+999', 'Inf')"
+        return f"CASE typeof({column}) {real} WHEN 'integer' THEN quote({column}) ELSE {column} END"
     if pa.types.is_integer(target):
         whole = f"typeof({column}) = 'real' AND {column} = CAST({column} AS INTEGER)"
         return f"CASE WHEN {whole} THEN CAST({column} AS INTEGER) ELSE {column} END"
@@ -249,6 +252,10 @@ def _flat(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
     result = column.cast(target)
     if pa.types.is_floating(target):
         _check_whole_numbers(column, result)
+    if pa.types.is_boolean(target) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        others = column.filter(pc.not_equal(column, result.cast(kind)))
+        if len(others):
+            raise ValueError(f"{others[0]} is neither 0 nor 1")
     return result
 
 
@@ -259,17 +266,20 @@ def _family(kind: pa.DataType) -> str | None:
 def _check_whole_numbers(column: pa.Array, result: pa.Array) -> None:
     """Raise ValueError for a whole number that a floating type rounds, and for one that is too great."""
     great = pc.greater_equal(pc.abs(result), _EXACT_FLOAT if result.type == pa.float32() else _EXACT)
-    texts = result.filter(great).cast(pa.string()).to_pylist()
-    for value, text in zip(column.filter(great).to_pylist(), texts, strict=True):
-        number, nearest = Decimal(str(value).strip()), Decimal(text)
-        if number.is_finite() != nearest.is_finite():
+    kept = result.filter(great)
+    results = zip(kept.to_pylist(), kept.cast(pa.string()).to_pylist(), strict=True)
+    for value, (exact, shortest) in zip(column.filter(great).to_pylist(), results, strict=True):
+        text = str(value).strip()
+        number = Decimal(text)
+        if number.is_finite() != math.isfinite(exact):
             raise ValueError(f"{value} is too great for {result.type}")
+        # A double may be the shortest text of a real, as a text with an exponent is that of a double.
+        is_float = isinstance(value, float)
+        nearest = Decimal(shortest if is_float or "e" in text.lower() else exact)
         # A greater double is no count, and rounded already.
-        is_whole = number == number.to_integral_value() and not (
-            isinstance(value, float) and abs(value) > _EXACT
-        )
+        is_whole = number == number.to_integral_value() and not (is_float and abs(value) > _EXACT)
         if is_whole and nearest != number:
-            raise ValueError(f"{value} would be rounded to {text}")
+            raise ValueError(f"{value} would be rounded to {nearest}")
 
 
 def _refuse_other(kind: pa.DataType, target: pa.DataType) -> None:

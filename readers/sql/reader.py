@@ -67,9 +67,15 @@ def _of_sqlite(database: AdbcDatabase, relation: str, table: str | None) -> pa.S
         _, rows = database.rows(f"SELECT name, type FROM pragma_table_xinfo({name})")
         declared = {name: affinity(kind) for name, kind in rows}
     batches = database.batches(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}", first_rows=_SAMPLE_ROWS)
-    sample = next(batches, None)
-    fields = fields_of(relation, database) if sample is None else sample.schema
-    return pa.schema([(field.name, declared.get(field.name) or spark_type(field)) for field in fields])
+    sample = next(batches, None) or pa.RecordBatch.from_pylist([], fields_of(relation, database))
+    # The driver takes a column without a value for one of integers.
+    kinds = (
+        pa.string() if column.null_count == len(column) else spark_type(field)
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+    )
+    return pa.schema(
+        [(name, declared.get(name) or kind) for name, kind in zip(sample.schema.names, kinds, strict=True)]
+    )
 
 
 def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> pa.Schema:
@@ -87,15 +93,17 @@ def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> 
 def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
     """The types of those columns of a table whose declared type has a counterpart in Spark."""
     *schema, name = table_parts(table, folds=database.dialect.name == "postgresql")
+    otherwise = pa.string() if database.dialect.has_types else None
     kinds = {}
     for column in database.columns(name, ".".join(schema) or None):
-        kind = _of_declared(column["type"])
+        kind = _of_declared(column["type"], otherwise)
         if kind is not None:
             kinds[column["name"]] = kind
     return kinds
 
 
-def _of_declared(kind: Any) -> pa.DataType | None:
+def _of_declared(kind: Any, otherwise: pa.DataType | None) -> pa.DataType | None:
+    """The type of a declaration; None if the values show it, and ``otherwise`` if Spark has no such type."""
     try:
         of_python = kind.python_type
     except NotImplementedError:
@@ -103,20 +111,22 @@ def _of_declared(kind: Any) -> pa.DataType | None:
     if of_python is decimal.Decimal:
         precision, scale = kind.precision, kind.scale
         if precision is None or not 0 <= (scale or 0) <= precision <= 38:
-            return pa.string()
+            return otherwise
         return pa.decimal128(precision, scale or 0)
-    if of_python is dt.datetime and getattr(kind, "timezone", False):
+    if of_python is dt.datetime and getattr(kind, "timezone", False) is True:  # 6 for DATETIME(6)
         return UTC_TIMESTAMP
-    # The values of an array show its type; everything else is text.
-    return None if of_python is list else _OF_PYTHON.get(of_python, pa.string())
+    return None if of_python is list else _OF_PYTHON.get(of_python, otherwise)
 
 
 def _of_values(values: tuple[Any, ...]) -> pa.DataType:
-    """The type of some values. JSON objects and decimals are text: other decimals may have more digits."""
+    """The type of some values. JSON objects and decimals are text: other decimals may have more digits.
+
+    Values of several types are texts, or on SQLite perhaps blobs.
+    """
     try:
         kind = pa.array(values).type
-    except pa.ArrowException:
-        return pa.string()
+    except (pa.ArrowException, TypeError, OverflowError):
+        return pa.binary() if any(isinstance(value, bytes) for value in values) else pa.string()
     if pa.types.is_decimal(kind) or "struct" in str(kind):
         return pa.string()
     return spark_type(pa.field("value", kind))
@@ -219,9 +229,10 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             is_sqlite = database.dialect.name == "sqlite"
             rows = table.count(split.after, split.upto) if is_sqlite else split.rows
             blocks = (batch.columns for batch in database.batches(sql, first_rows=rows))
-        for columns in blocks:
-            arrays = [self._array(table, *pair) for pair in zip(schema, columns, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+        with closing(blocks):  # before the connection, also after an error
+            for columns in blocks:
+                arrays = [self._array(table, *pair) for pair in zip(schema, columns, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
     def _source(self, table: CursorTable, name: str) -> pa.Field:
         """The table's column for a column of the DataFrame."""

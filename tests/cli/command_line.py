@@ -30,7 +30,7 @@ class Said:
     @property
     def lines(self) -> list[list[str]]:
         """The cells of a table that was not printed on a terminal; "-" stands for an unknown value."""
-        return [re.split(" {2,}", line) for line in self.out.splitlines()]
+        return cells_of(self.out)
 
 
 def flip27(*words: str | Path) -> Said:
@@ -39,6 +39,21 @@ def flip27(*words: str | Path) -> Said:
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
     return Said(code, out.getvalue(), err.getvalue())
+
+
+def cells_of(table: str) -> list[list[str]]:
+    """The cells of a printed table; a cell that is continued on further lines is one cell."""
+    rows: list[list[str]] = []
+    starts: dict[int, int] = {}
+    for line in table.splitlines():
+        cells = {found.start(): found.group() for found in re.finditer(r"\S+( \S+)*", line)}
+        if line.startswith(" "):
+            for start, text in cells.items():
+                rows[-1][starts[start]] += f" {text}"
+        else:
+            rows.append(list(cells.values()))
+            starts = starts or {start: number for number, start in enumerate(cells)}
+    return rows
 
 
 def storage(options: Mapping[str, object]) -> list[str]:

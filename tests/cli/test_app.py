@@ -15,6 +15,7 @@ from typing import Any
 import fsspec
 import pytest
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 
 from flip27_source import __version__, savepoints
@@ -194,6 +195,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("check",): ["--path", f"{remote}/landing", "--reader", "text", "--state", f"{remote}/probe",
                      "--option", f"storage.token={SECRET}"],
         ("watch",): [state, "--once"],
+        ("retire",): [state],
         ("state", "show"): [state],
         ("state", "splits"): [state],
         ("state", "files"): [state],
@@ -344,6 +346,24 @@ def test_columns_are_aligned_without_a_terminal() -> None:
         "path                rows  at",
         "/landing/日本.json  -     2026-01-03T10:00:00.250Z",
         "/a b                12    2026-01-03T10:00:00Z",
+    ]
+
+
+def test_a_table_without_a_terminal_is_narrower_than_120_columns() -> None:
+    found = " ".join(["no bytecode"] * 12)
+    table = Table(columns=("status", "found", "what_to_do"), rows=[("warning", found, "run flip27 tune")])
+    printed = rendered(Answer(data=None, shown=[table])).splitlines()
+    assert max(map(cell_len, printed)) == 119
+    assert printed[1].split() == ["warning", *["no", "bytecode"] * 7, "no", "run", "flip27", "tune"]
+    assert printed[2].split() == ["bytecode", *["no", "bytecode"] * 4]
+
+
+def test_a_long_path_is_not_divided_without_a_terminal() -> None:
+    table = Table(columns=("path", "error"), rows=[("/日本" * 60, "it is not UTF-8")])
+    assert rendered(Answer(data=None, shown=[table])).splitlines()[1:] == [
+        "/日本" * 60 + "  it is",
+        " " * 302 + "not",
+        " " * 302 + "UTF-8",
     ]
 
 

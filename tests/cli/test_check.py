@@ -17,7 +17,6 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flip27_source import __version__
 from flip27_source.cli.check import spark
 from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
@@ -29,6 +28,7 @@ from flip27_source.cli.check.machine import (
     required_packages,
     spark_python,
 )
+from flip27_source.contract_version import contract_version
 from flip27_source.errors import OptionError
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine
@@ -42,7 +42,7 @@ JAVA_25 = 'openjdk version "25" 2025-09-16'
 
 def answer(**differing: str) -> str:
     """Return a shell command that prints the answer of this process's Python, with some values replaced."""
-    own = {"executable": "/opt/python", "python": platform.python_version(), "library": __version__}
+    own = {"executable": "/opt/python", "python": platform.python_version(), "contract": contract_version()}
     return f"echo '{json.dumps(own | differing)}'"
 
 
@@ -60,9 +60,9 @@ def statuses(said: Said) -> dict[str, str]:
         (java_version(JAVA_17), Status.OK),
         (java_version(JAVA_25), Status.OK),
         (java_version("a script that says nothing"), Status.WARNING),
-        (package_version("p", "pyspark", "4.1.9", "4.2"), Status.FAILED),
-        (package_version("p", "pyspark", "4.2.0.dev1", "4.2"), Status.OK),
-        (package_version("p", "pyspark", "4.10", "4.2"), Status.OK),
+        (package_version("p", "pyspark", "3.5.9", "4.0"), Status.FAILED),
+        (package_version("p", "pyspark", "4.0.0.dev1", "4.0"), Status.OK),
+        (package_version("p", "pyspark", "4.10", "4.0"), Status.OK),
         (package_version("p", "numpy", "1.0", None), Status.OK),
         (package_version("p", "numpy", None, None), Status.FAILED),
     ],
@@ -132,7 +132,7 @@ def says(folder: Path, *lines: str) -> str:
         (["echo no license >&2", "exit 7"], "cannot import flip27_source and pyarrow: no license"),
         (["exit 7"], "cannot import flip27_source and pyarrow: it ended with 7"),
         (["echo 17"], "cannot import flip27_source and pyarrow: it ended with 0"),
-        ([answer(library="0.0.1")], f"with flip27-source 0.0.1; this command has {__version__}"),
+        ([answer(contract="0.0.1+0")], f"with flip27-source 0.0.1+0; this command has {contract_version()}"),
         ([answer(python="3.9.1")], "Python 3.9.1; this command has 3."),
         (["echo hello from sitecustomize", answer()], "it started in"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,27 +44,30 @@ def test_a_rewind_is_requested_and_applied(tmp_path: Path) -> None:
     words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
     assert flip27(*words, "--who", "ops", "--execute").code == 0
     assert source.batches() == [["c", "d"]]
-    edited = [line[-1] for line in flip27("state", "history", source.state).lines[1:]]
-    assert edited == ["rewind by ops: bad deploy (2 splits)", "-", "-"]
+    newest, *older = (row["edits"] for row in flip27("state", "history", source.state, "--json").data)
+    (edit,) = json.loads(newest)
+    said = [edit[name] for name in ("operation", "who", "why", "splits")]
+    assert said == ["rewind", "ops", "bad deploy", 2]
+    assert older == [None, None]
 
 
 def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
-    said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost")
-    found = [(Path(line[0]).name, line[1], line[2]) for line in said.lines[1:]]
+    said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost", "--json")
+    found = [(Path(row["split_id"]).name, row["checkpoint_id"], row["now"]) for row in said.data["changes"]]
     assert found == [
-        ("a.txt", "1", "finished"),
-        ("b.txt", "1", "finished"),
-        ("c.txt", "2", "finished"),
-        ("d.txt", "3", "planned"),
+        ("a.txt", 1, "finished"),
+        ("b.txt", 1, "finished"),
+        ("c.txt", 2, "finished"),
+        ("d.txt", 3, "planned"),
     ]
 
 
 def test_a_waiting_split_has_the_same_status_as_in_the_view(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batch()
-    said = flip27("edit", "skip", "--state", source.state, "--glob", "*", "--why", "bad")
-    assert [line[2] for line in said.lines[1:]] == ["waiting: held by the enumerator"] * 2
+    said = flip27("edit", "skip", "--state", source.state, "--glob", "*", "--why", "bad", "--json")
+    assert [row["now"] for row in said.data["changes"]] == ["waiting: held by the enumerator"] * 2
 
 
 def test_a_time_copied_from_the_history_is_accepted(tmp_path: Path) -> None:

@@ -15,10 +15,14 @@ import pytest
 import typer
 
 from flip27_source.cli.app import whole_app
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.notifications.sqs import client
 from flip27_source.enumerators.files.notifications.sqs_facts import place_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws
 from flip27_source.errors import OptionError
+from flip27_source.options import Options
+from flip27_source.source_options import CORE_OPTIONS
+from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, storage
 from tests.file_queues import FileQueue, new_queue
 from tests.quick_moto import ACCOUNT, Application, Front
@@ -349,3 +353,60 @@ def test_every_field_of_a_json_answer_is_documented(s3_bucket: S3Bucket, verb: s
     data = flip27(*words(s3_bucket, verb), "--json").data
     command = dict(typer.main.get_command(whole_app()).commands["notifications"].commands)[verb]  # type: ignore[attr-defined]
     assert set(data) <= set(re.findall(r"\w+", command.epilog.partition("JSON: ")[2]))
+
+
+def test_a_retired_query_leaves_no_queue_if_flip27_created_it(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    paths = [f"s3://{s3_bucket.name}/{folder}" for folder in ("landing", "late")]
+    for path in ("landing", "late"):
+        made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
+        s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/{path}/a", b"a")
+    asked = {"paths": ",".join(paths), "notificationQueues": made.data["queue"]}
+    engine = MicroBatchEngine(
+        {
+            "enumerator": "files", "reader": "text", "discovery": "notifications",
+            "stateLocation": str(tmp_path / "state"), **asked, **s3_bucket.options,
+        },
+        available_now=True,
+    )  # fmt: skip
+    engine.process_all_available()
+    engine.stop()
+    retire = ["retire", tmp_path / "state", *storage(s3_bucket.storage_options), "--json"]
+    unknown = flip27(*retire)
+    assert (unknown.code, unknown.data["problems"][0]["remedy"]) == (
+        3,
+        "give the options path and notificationQueues of the query (--option NAME=VALUE)",
+    )
+    retire += [word for name, value in asked.items() for word in ("--option", f"{name}={value}")]
+    dry = flip27(*retire)
+    assert [(thing["kind"], thing["outcome"]) for thing in dry.data["things"]] == [
+        ("queue", "would be removed"),
+        ("state", "would be removed"),
+    ]
+    details = dry.data["things"][0]["details"]
+    assert details.startswith("no more events of keys that begin with landing/, keys that begin with late/; ")
+    assert rules(s3_bucket) != {}
+    assert flip27(*retire, "--execute", "--yes").code == 0
+    assert rules(s3_bucket) == {}
+    assert flip27(*words(s3_bucket, "show"), "--json").data["queue"] is None
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_queue_that_others_use_or_made_stays_when_a_query_is_retired(s3_bucket: S3Bucket) -> None:
+    theirs = new_queue(s3_bucket)
+    for path in ("landing", "late"):
+        made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
+
+    def left(queue: str) -> str:
+        given = {"path": f"s3://{s3_bucket.name}/landing", "notificationQueues": queue, **s3_bucket.options}
+        options = Options.parse(given, (*CORE_OPTIONS, *FilesEnumerator.options))
+        (found,) = FilesEnumerator.leftovers(options, {"position": {"notified": {}}})
+        if found.remove is not None:
+            found.remove()
+        return found.details
+
+    assert left(theirs.url).endswith("flip27 notifications create has not created it")
+    assert left(made.data["queue"]) == (
+        "no more events of keys that begin with landing/; the queue itself stays: it also gets the events of "
+        f"keys that begin with late/ in bucket {s3_bucket.name}"
+    )
+    assert prefixes(s3_bucket) == ["late/"]

@@ -46,9 +46,19 @@ class Shop:
         """Drop what the query has left on the server."""
         return flip27("postgres", "drop", self.state, *self.place, "--execute", "--yes", *words)
 
-    def query(self, **options: str) -> MicroBatchEngine:
+    def retire(self, *words: str) -> Said:
+        """Retire the query, with the options that reach the server."""
+        given = {"host": HOST, "port": str(self.server.port), "database": self.database, "user": SUPERUSER}
+        options = [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+        return flip27("retire", self.state, *options, *words)
+
+    def query(self, after: MicroBatchEngine | None = None, /, **options: str) -> MicroBatchEngine:
+        """A query that has read everything; ``after`` is the query before a restart with other options."""
         given = {"tables": "orders", "stateLocation": str(self.state), "uid": "orders", **options}
         engine = MicroBatchEngine(self.server.options(self.database, **given))
+        if after is not None:
+            after.stop()
+            engine.logs = after.logs
         engine.process_all_available()
         return engine
 
@@ -199,8 +209,92 @@ def test_without_a_state_the_slot_has_to_be_named(shop: Shop) -> None:
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", *shop.place)
     assert (said.code, "neither the state of a query nor --slot is given" in said.err) == (1, True)
-    assert flip27("postgres", "drop", "--slot", slot, *shop.place, "--execute", "--yes").code == 0
-    assert (shop.slots(), shop.publications()) == ([], [])
+    said = flip27("postgres", "drop", "--slot", slot, *shop.place, "--execute", "--yes")
+    assert said.code == 0
+    assert f"publication {slot} stays; if no query reads it, drop it too: --publication {slot}" in said.err
+    assert (shop.slots(), shop.publications()) == ([], [slot])
+    words = ["--slot", slot, "--publication", slot, *shop.place, "--execute", "--yes"]
+    assert flip27("postgres", "drop", *words).code == 0
+    assert shop.publications() == []
+
+
+def test_a_query_whose_slot_name_changed_continues_after_its_former_slot_is_dropped(shop: Shop) -> None:
+    query = shop.query()
+    (former,) = shop.slots()
+    renamed = f"{shop.database}_renamed"
+    query = shop.query(query, slotName=renamed)
+    assert flip27("postgres", "drop", "--slot", former, *shop.place, "--execute", "--yes").code == 0
+    shop.owner.execute("INSERT INTO orders VALUES (3)")
+    query = caught_up(query)
+    assert [row[0] for row in query.rows] == [3]
+    query.stop()
+    until(lambda: flip27("postgres", "drop", shop.state, *shop.place).code == 0)
+    said = shop.drop()
+    assert (
+        f"publication {former} stays; if no query reads it, drop it too: --publication {former}" in said.err
+    )
+    assert (shop.slots(), shop.publications()) == ([], [former])
+
+
+def outcomes(said: Said) -> list[list[str]]:
+    assert said.code == 0, said.err
+    return [[thing[key] for key in ("kind", "name", "outcome")] for thing in said.data["things"]]
+
+
+def test_a_retired_query_leaves_neither_slot_nor_publication_nor_state(shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    said = shop.retire("--json")
+    assert outcomes(said)[:2] == [
+        ["slot", slot, "would be removed"],
+        ["publication", slot, "would be removed"],
+    ]
+    assert said.data["things"][1]["details"] == "public.orders; forks of the query read it too"
+    assert (shop.slots(), shop.publications()) == ([slot], [slot])
+    removed = outcomes(shop.retire("--execute", "--yes", "--json"))
+    assert [kind for kind, *_ in removed] == ["slot", "publication", "state", "schema"]
+    assert (shop.slots(), shop.publications(), shop.state.exists()) == ([], [], False)
+
+
+def test_a_retirement_that_was_interrupted_after_the_slot_was_dropped_is_finished(shop: Shop) -> None:
+    shop.ran()
+    assert shop.drop().code == 0
+    removed = outcomes(shop.retire("--execute", "--yes", "--json"))
+    assert [kind for kind, *_ in removed] == ["state", "schema"]
+    assert not shop.state.exists()
+
+
+def test_a_query_is_not_retired_while_what_it_left_on_its_server_is_not_known(shop: Shop) -> None:
+    shop.ran()
+    dry = flip27("retire", shop.state)
+    assert (dry.code, "it is not known what orders-" in dry.err) == (3, True)
+    said = flip27("retire", shop.state, "--execute", "--yes")
+    assert (said.code, "or leave it there: --keep elsewhere" in said.err) == (1, True)
+    assert shop.state.exists()
+    assert (
+        flip27("retire", shop.state, "--keep", "slot", "--keep", "publication", "--execute", "--yes").code
+        == 0
+    )
+    assert (len(shop.slots()), shop.state.exists()) == (1, False)
+
+
+def test_what_the_user_keeps_of_a_retired_query_stays_on_the_server(shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    said = shop.retire("--keep", "publication", "--execute", "--yes", "--json")
+    assert outcomes(said)[1] == ["publication", slot, "stays"]
+    assert (shop.slots(), shop.publications()) == ([], [slot])
+
+
+def test_a_query_whose_slot_another_query_reads_is_not_retired(shop: Shop, tmp_path: Path) -> None:
+    first = shop.query()
+    savepoint = savepoint_of(first, tmp_path / "saved")
+    first.stop()
+    second = shop.query(savepoint=savepoint, stateLocation=str(tmp_path / "second"))
+    said = shop.retire("--execute", "--yes")
+    assert (said.code, "is in use: a query reads it" in said.err) == (1, True)
+    assert (len(shop.slots()), shop.state.exists()) == (1, True)
+    second.stop()
 
 
 def test_a_slot_of_another_kind_is_refused(shop: Shop) -> None:

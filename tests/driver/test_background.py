@@ -170,11 +170,11 @@ def test_the_runner_waits_for_the_first_rounds_of_all_calls() -> None:
     go = threading.Event()
     runner.submit(lambda: "quick", outcomes, None, RetryPolicy())
     runner.submit(lambda: go.wait(10) and "slow", outcomes, None, RetryPolicy())
-    assert runner.in_first_rounds
     go.set()
     runner.wait_for_first_rounds()
-    assert not runner.in_first_rounds
+    assert runner.in_first_rounds, "their results are not delivered"
     runner.drain(deliver)
+    assert not runner.in_first_rounds
     assert sorted(outcomes.results) == ["quick", "slow"]
 
 
@@ -189,6 +189,7 @@ def test_a_later_round_is_not_waited_for() -> None:
     stuck, rounds = threading.Event(), itertools.count()
     runner.submit(lambda: next(rounds) and stuck.wait(10), outcomes, 0.0, RetryPolicy())
     runner.wait_for_first_rounds()
+    runner.drain(deliver)
     assert not runner.in_first_rounds
     stuck.set()
     runner.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 
-from flip27_source import Progress, SplitReader, YieldsProgress
+from flip27_source import Progress, SourceEvent, SplitReader, YieldsProgress
 from flip27_source.errors import AttemptError, DataLossError
 from flip27_source.options import Options
 from tests.driver.batches import Batches
@@ -31,6 +31,25 @@ class TableReader(SplitReader[Item]):
 
 class ChangingTableReader(TableReader):
     repeatable = False
+
+
+@dataclass(frozen=True)
+class Counted(SourceEvent):
+    rows: int
+
+
+class CountingReader(ChangingTableReader):
+    """Sends the number of rows."""
+
+    def read(self, split: Item) -> Iterator[tuple[str]]:
+        rows = list(super().read(split))
+        yield from rows
+        self.context.send_event_to_coordinator(Counted(rows=len(rows)))
+
+
+class CountingShelf(Shelf):
+    def handle_source_event(self, subtask_id: int, event: Counted) -> None:
+        pass
 
 
 class ChangingShelf(Shelf):
@@ -137,6 +156,25 @@ def test_a_source_whose_rows_may_change_can_deliver_newer_rows(
     assert batches.batch() == ["3"]
     numbers = batches.holder.report() or {}
     assert numbers["lastRows"] == 2  # the first report counts
+
+
+@pytest.mark.parametrize(("shelf", "reader"), [(CountingShelf, CountingReader), (Shelf, ChangingTableReader)])
+def test_rows_that_were_read_before_another_attempt_reported_count_only_if_no_event_tells_of_them(
+    shelf: type[Shelf], reader: type[SplitReader[Any]]
+) -> None:
+    batches = planned(shelf, reader, "a")
+    (task,) = batches.tasks()
+    older = batches.started_attempt(task)
+    assert next(older) == "1"
+    TABLE["a"] = ["1", "2", "3"]
+    assert batches.attempt(task, 1) == ["1", "2", "3"]
+    if reader is ChangingTableReader:
+        assert list(older) == ["2"]
+        return
+    with pytest.raises(AttemptError, match="attempt 0 of subtask 0 has sent other events"):
+        list(older)
+    TABLE["a"] = ["1", "2", "3", "4"]
+    assert batches.attempt(task, 2) == ["1", "2", "3", "4"]
 
 
 def test_two_concurrent_attempts_are_compared_when_the_second_one_ends() -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from flip27_source import __version__
+from flip27_source.contract_version import contract_version
 from flip27_source.errors import ContractError, IncompatibleStateError, SchemaError, SplitReadError
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.executor.subtask import read_subtask
@@ -22,9 +22,9 @@ from tests.toy_sources import EchoReader, Item, Shelf, items, source_of
 SCHEMA = pa.schema([("id", pa.string())])
 
 
-def planned(*names: str, library: str = __version__, version: int = 1) -> PlannedSubtask:
+def planned(*names: str, contract: str | None = None, version: int = 1) -> PlannedSubtask:
     return PlannedSubtask(
-        library=library,
+        contract=contract or contract_version(),
         checkpoint_id=3,
         subtask_id=1,
         split_version=version,
@@ -218,9 +218,10 @@ def test_in_a_batch_read_events_are_checked_and_not_delivered() -> None:
 
 
 def test_an_executor_of_another_version_refuses_to_read() -> None:
-    with pytest.raises(IncompatibleStateError, match=r"the driver has flip27-source 9\.9\.9") as caught:
-        rows(EchoReader, "a", library="9.9.9")
-    assert "install the same version on all nodes" in str(caught.value)
+    with pytest.raises(IncompatibleStateError, match=r"the driver has flip27-source 9\.9\.9\+0") as caught:
+        rows(EchoReader, "a", contract="9.9.9+0")
+    assert f"has {contract_version()} in " in str(caught.value)
+    assert "install the same build" in str(caught.value)
 
 
 def test_splits_of_newer_author_code_are_refused() -> None:

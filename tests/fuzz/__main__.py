@@ -13,6 +13,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from tests.spark.jvm import remember_names
+
 from .run import FORMATS, Fuzz, Tally, case_of
 from .spark_side import quiet
 from .story import story
@@ -68,6 +70,7 @@ def _many(fuzz: Fuzz, format_name: str, seed: int, numbers: range) -> int:
 
 
 def _session() -> SparkSession:
+    remember_names()
     return (
         SparkSession.builder.master("local[2]")
         .appName("flip27-source fuzz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +28,30 @@ def write_avro(table: pa.Table, where: Path | BinaryIO, **settings: Any) -> None
         where.write(content)
 
 
+def recoded(content: bytes, codec: str) -> bytes:
+    """The content of an uncompressed file, compressed with snappy or zstandard.
+
+    fastavro would need another package for them.
+    """
+
+    def long(number: int) -> bytes:
+        sink = io.BytesIO()
+        fastavro.schemaless_writer(sink, "long", number)
+        return sink.getvalue()
+
+    def packed(data: bytes) -> bytes:
+        if codec == "zstandard":
+            return bytes(pa.compress(data, codec="zstd", asbytes=True))
+        return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
+
+    mark = content[-16:]
+    parts = [content[: content.index(mark)].replace(b"\x08null", long(len(codec)) + codec.encode()), mark]
+    for block in fastavro.block_reader(io.BytesIO(content)):
+        data = packed(block.bytes_.getvalue())
+        parts += [long(block.num_records), long(len(data)), data, mark]
+    return b"".join(parts)
+
+
 def avro_bytes(
     table: pa.Table,
     *,
@@ -40,6 +65,14 @@ def avro_bytes(
     Args:
         ignored_logical_types: the schema has logical types that their types cannot have.
     """
+    if codec in ("snappy", "zstandard"):
+        plain = avro_bytes(
+            table,
+            sync_interval=sync_interval,
+            null_last=null_last,
+            ignored_logical_types=ignored_logical_types,
+        )
+        return recoded(plain, codec)
     names = iter(range(10_000))
     fields = [{"name": one.name, "type": _avro_type(one.type, names, null_last)} for one in table.schema]
     columns = [[_plain(value, field.type) for value in _values(table, field)] for field in table.schema]

@@ -170,7 +170,8 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
 def _check_kept(case: Case, paths: Sequence[str], ours: OurSide, wanted: pa.Schema, found: Compared) -> None:
     for path in paths:
         for name, row, text, value in check_kept(case, path, ours, wanted):
-            kind, type_name = "lost" if value is None else "changed", str(wanted.field(name).type)
+            kind = "changed rows" if not name else "lost" if value is None else "changed"
+            type_name = str(wanted.field(name).type) if name else ""
             found.mismatches.append(
                 Mismatch(
                     kind=kind, file=path, column=name, column_type=type_name, row=row, theirs=text, ours=value

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.readers.json_lines.schema import parsed_json
-from flip27_source.readers.json_lines.strings import SPARK_DIALECT
+from flip27_source.readers.json_lines.strings import SPARK_DIALECT, MalformedJsonError
 
 from .case import Case
 from .our_side import OurSide
@@ -33,13 +33,23 @@ _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 _FIRST_GAP = {pa.float32(): 2**24, pa.float64(): 2**53}
 
 
+_NAME = re.compile(r'"([^"]*)":')
+_START_OF_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[/]")
+"""The start of a line that is an array, or a comment, which an array can follow."""
+
+
 Found = tuple[str, int, str | None, Any]
-"""Column, row, text and value of what was changed or lost."""
+"""Column, row, text and value of what was changed or lost. If the numbers of rows differ: no column, both."""
 
 
 def check_kept(case: Case, path: str, ours: OurSide, schema: pa.Schema) -> Iterator[Found]:
-    """Read a file twice; give what was changed or lost."""
-    fields = [field for field in schema if field.name in dict(case.columns or ())]
+    """Read a file twice; give what was changed or lost.
+
+    Values of partition columns are not in the file, so nothing of them is rescued.
+    """
+    partitions = {step.partition("=")[0] for step in path.split("/")[:-1]}
+    names = dict(case.columns or ()).keys() - partitions
+    fields = [field for field in schema if field.name in names]
     strings = [pa.field(field.name, pa.string()) for field in fields]
     own = [pa.field(name, pa.string()) for name in (CORRUPT, RESCUED)]
     texts = ours.read_as(path, pa.schema([*strings, *own]), **_OPTIONS)
@@ -51,12 +61,18 @@ def check_kept(case: Case, path: str, ours: OurSide, schema: pa.Schema) -> Itera
 def changed_or_lost(texts: pa.Table, typed: pa.Table, *, own_dates: bool = False) -> Iterator[Found]:
     """What was changed or lost in the well-formed rows.
 
+    If a malformed line is an array, nothing: how many of its rows can be determined depends on the schema.
+
     Args:
         own_dates: the dates have a pattern that may drop a time.
     """
-    assert texts.num_rows == typed.num_rows
-    corrupt = [texts.column(CORRUPT).is_valid().to_pylist(), typed.column(CORRUPT).is_valid().to_pylist()]
-    well_formed = [row for row, ill in enumerate(zip(*corrupt, strict=True)) if not any(ill)]
+    corrupt = [_bytes(texts.column(CORRUPT)), _bytes(typed.column(CORRUPT))]
+    if any(line is not None and _START_OF_ARRAY.match(line) for lines in corrupt for line in lines):
+        return
+    if texts.num_rows != typed.num_rows:
+        yield "", -1, str(texts.num_rows), typed.num_rows
+        return
+    well_formed = [row for row, lines in enumerate(zip(*corrupt, strict=True)) if lines == (None, None)]
     rescued = [_names_in(data) for data in _bytes(typed.column(RESCUED))]
     for field in typed.schema:
         if field.name in (CORRUPT, RESCUED) or types.is_nested(field.type):
@@ -71,8 +87,13 @@ def changed_or_lost(texts: pa.Table, typed: pa.Table, *, own_dates: bool = False
 
 
 def _names_in(rescued: bytes | None) -> set[str]:
+    if rescued is None:
+        return set()
     # It may be nested too deeply for Python's own parser.
-    return set() if rescued is None else {name for name, _ in parsed_json(rescued, SPARK_DIALECT)}
+    try:
+        return {name for name, _ in parsed_json(rescued, SPARK_DIALECT)}
+    except MalformedJsonError:  # the values of equal names are in an array, which adds a level
+        return set(_NAME.findall(rescued.decode(errors="replace")))
 
 
 def _bytes(texts: pa.ChunkedArray) -> list[bytes | None]:

@@ -21,7 +21,7 @@ from .csv_cases import csv_case
 from .differences import DIFFERENCES, Difference
 from .json_cases import json_case
 from .orc_cases import orc_case
-from .other_sides import http_case, http_side, native_side
+from .other_sides import WholeFiles, http_case, http_side, native_side
 from .our_side import OurSide, RefusedError, machine_in
 from .parquet_cases import parquet_case
 from .parsed_side import ParsedSide
@@ -37,6 +37,7 @@ Maker = Callable[[random.Random, str], Case]
 _NOT_BY_LINES = ("enforceSchema", "multiLine")
 """Options that ``parsed`` refuses by name, as its own tests check; here there would be nothing to compare."""
 _MOST_TRIES = 150
+_MOST_FILES_ALONE = 8
 
 
 def parsed_case(make: Maker) -> Maker:
@@ -53,11 +54,13 @@ def parsed_case(make: Maker) -> Maker:
 
 
 def native_case(rng: random.Random, name: str) -> Case:
-    """Make a case of any format that Spark reads, for a native read with a schema."""
+    """Make a case of any format that Spark reads, for a native read, in many cases without a schema."""
     make = rng.choice((csv_case, json_case, text_case, parquet_case, orc_case))
     case = make(rng, name)
     while case.columns is None:
         case = make(rng, name)
+    if make is not text_case and rng.random() < 0.25:
+        case = replace(case, files=case.files[:_MOST_FILES_ALONE], columns=None)
     return replace(case, own_options={}, own_columns=(), side="native")
 
 
@@ -184,6 +187,8 @@ class Fuzz:
                 ours = self._our_side(case, folder)
         except RefusedError as error:
             return _UnderWay(case, folder, Compared(refused=str(error)), None)
+        if isinstance(ours, WholeFiles) and ours.theirs is not None:
+            return _UnderWay(case, folder, ours, reader.submit(lambda: ours.theirs))
         return _UnderWay(case, folder, ours, reader.submit(side.read, case, folder))
 
     def _our_side(self, case: Case, folder: Path) -> Side:

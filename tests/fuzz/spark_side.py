@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -23,6 +24,8 @@ from .case import METADATA, Case
 
 FILE = "flip27_fuzz_file"
 _OF_FILES = "struct(_metadata.file_path, _metadata.file_name, _metadata.file_size) AS _metadata"
+_GROUPS = 4
+"""The number of groups into which files are divided that cannot be read together."""
 FAILURES = (PySparkException, Py4JJavaError)
 SETTINGS = {
     # Each case is a small job: compiling code for it would take longer than running it.
@@ -124,18 +127,32 @@ class SparkSide:
         if case.ddl is not None:
             return StructType.fromDDL(case.ddl)
         try:
-            return self._frame(case, None, folder, folder).schema
+            return self._frame(case, None, [folder], folder).schema
         except FAILURES as error:
             return failed(error)
 
     def _outcomes(self, case: Case, schema: StructType, folder: Path) -> dict[str, Outcome]:
         names = self._listed(case, folder)
+        return self._of_files(case, schema, names, [folder], folder)
+
+    def _of_files(
+        self, case: Case, schema: StructType, names: Mapping[str, str], paths: Sequence[Path], folder: Path
+    ) -> dict[str, Outcome]:
+        """The outcomes of the files with these names, which are all that is below ``paths``.
+
+        If they cannot be read in one job, they are read in smaller groups, down to one file.
+        """
         try:
-            rows = self._rows(case, schema, folder, folder)
+            rows = self._rows(case, schema, paths, folder)
         except FAILURES as error:
             if len(names) == 1:
                 return dict.fromkeys(names.values(), failed(error))
-            return {path: self._of_file(case, schema, folder / path, folder) for path in names.values()}
+            outcomes: dict[str, Outcome] = {}
+            left = iter(names.items())
+            while group := dict(islice(left, max(1, len(names) // _GROUPS))):
+                files = [folder / path for path in group.values()]
+                outcomes |= self._of_files(case, schema, group, files, folder)
+            return outcomes
         found = pa.array([unquote(name) for name in rows.column(FILE).to_pylist()], pa.string())
         data = rows.drop_columns([FILE])
         return {path: data.filter(pc.equal(found, name)) for name, path in names.items()}
@@ -160,22 +177,22 @@ class SparkSide:
 
     def _of_file(self, case: Case, schema: StructType, path: Path, folder: Path) -> Outcome:
         try:
-            return self._rows(case, schema, path, folder).drop_columns([FILE])
+            return self._rows(case, schema, [path], folder).drop_columns([FILE])
         except FAILURES as error:
             return failed(error)
 
-    def _rows(self, case: Case, schema: StructType, path: Path, folder: Path) -> pa.Table:
-        frame = self._frame(case, schema, path, folder)
+    def _rows(self, case: Case, schema: StructType, paths: Sequence[Path], folder: Path) -> pa.Table:
+        frame = self._frame(case, schema, paths, folder)
         columns = [_OF_FILES if name == METADATA[0] else f"`{name}`" for name in schema.names]
         return frame.selectExpr(*columns, f"_metadata.file_name as {FILE}").toArrow()
 
-    def _frame(self, case: Case, schema: StructType | None, path: Path, folder: Path) -> DataFrame:
+    def _frame(self, case: Case, schema: StructType | None, paths: Sequence[Path], folder: Path) -> DataFrame:
         reader = self._spark.read.format(case.format).options(**case.options)
         if any("/" in file.path for file in case.files):
             reader = reader.option("basePath", str(folder))
         if schema is not None:
             reader = reader.schema(in_files(schema))
-        return reader.load(str(path))
+        return reader.load([str(path) for path in paths])
 
 
 def in_files(schema: StructType | None) -> StructType | None:

@@ -34,7 +34,8 @@ def surrounded(rng: random.Random, case: Case, jvm_zone: str) -> Case:
         case, options=options, zone=rng.choice(ZONES) if rng.random() < 0.4 else "UTC",
         machine_zone=rng.choice(REGIONS), jvm_zone=jvm_zone,
     )  # fmt: skip
-    if case.side in ("parsed", "http") or case.is_hidden_from_spark:
+    is_native = case.side == "native"
+    if case.side in ("parsed", "http") or case.is_hidden_from_spark or (is_native and case.columns is None):
         return case
     if rng.random() < 0.1:
         case = in_folders(rng, case)

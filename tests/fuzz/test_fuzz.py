@@ -119,6 +119,23 @@ def test_a_value_that_was_changed_or_lost_is_found_unless_it_was_rescued(
     assert list(changed_or_lost(*tables('{"c": "x"}'))) == []
 
 
+def test_another_number_of_rows_is_found_unless_it_is_that_of_a_malformed_array() -> None:
+    def table(*corrupt: str | None) -> pa.Table:
+        nulls = pa.nulls(len(corrupt), pa.string())
+        return pa.table({CORRUPT: pa.array(corrupt, pa.string()), RESCUED: nulls, "c": nulls})
+
+    assert list(changed_or_lost(table(None, None), table(None))) == [("", -1, "2", 1)]
+    assert list(changed_or_lost(table("{", None), table(None))) == [("", -1, "2", 1)]
+    assert list(changed_or_lost(table('[{"c": ', '[{"c": '), table('[{"c": '))) == []
+
+
+def test_values_of_partition_columns_are_not_expected_to_be_rescued(fuzz: Fuzz) -> None:
+    file = LineFile(path="p=36819700000000000000001/f.csv", pieces=(b"1\n",))
+    columns = (("c0", "int"), ("p", "double"))
+    case = Case(format="csv", name="a case", files=(file,), columns=columns)
+    assert fuzz.run_cases([case]).unknown == {}
+
+
 def test_a_reader_that_obeys_ignored_logical_types_of_avro_would_fail() -> None:
     columns = {"i": [1, None], "s": ["x", "y"], "l": [[b"z"], None], "r": [{"n": 2}, {"n": None}]}
     content = avro_bytes(pa.table(columns), ignored_logical_types=True)

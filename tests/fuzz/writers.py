@@ -24,18 +24,18 @@ VARIANT = "variant"
 VARIANTS = tuple('1 "a" {"a":1,"b":"x"} {"a":2,"b":null} {"a":"text"} [1,{"a":2}] null 1.5 {}'.split())
 
 BY_PYARROW: Mapping[str, tuple[Any, ...]] = {
-    "compression": ("none", "gzip", "zstd", "lz4"), "use_dictionary": (False,),
+    "compression": ("none", "gzip", "zstd", "lz4", "brotli"), "use_dictionary": (False,),
     "data_page_version": ("2.0",), "version": ("1.0", "2.4", "2.6"),
     "use_deprecated_int96_timestamps": (True,), "store_schema": (False,), "write_page_index": (True,),
     "data_page_size": (1, 64), "store_decimal_as_integer": (True,), "row_group_size": (1, 2, 5),
     "empty_groups": (True,), "write_statistics": (False,), "use_byte_stream_split": (True,),
 }  # fmt: skip
 BY_DUCKDB: Mapping[str, tuple[Any, ...]] = {
-    "compression": ("uncompressed", "gzip", "zstd", "lz4_raw"), "parquet_version": ("v2",),
+    "compression": ("uncompressed", "gzip", "zstd", "lz4_raw", "brotli"), "parquet_version": ("v2",),
     "row_group_size": (2048,), "write_bloom_filter": (False,),
 }  # fmt: skip
 BY_ARROW_RS: Mapping[str, tuple[Any, ...]] = {
-    "compression": ("uncompressed", "snappy", "gzip(6)", "zstd(3)", "lz4_raw"),
+    "compression": ("uncompressed", "snappy", "gzip(6)", "zstd(3)", "lz4_raw", "brotli(1)"),
     "dictionary_enabled": (False,),
     "data_page_row_count_limit": (1, 3), "data_page_size_limit": (1, 64), "write_batch_size": (1, 2),
     "max_row_group_size": (1, 2, 5), "writer_version": ("parquet_2_0",), "skip_arrow_metadata": (True,),
@@ -49,7 +49,7 @@ PARQUET_BY_SPARK: Mapping[str, tuple[Any, ...]] = {
     "spark.sql.parquet.writeLegacyFormat": ("true",), "spark.sql.variant.writeShredding.enabled": ("false",),
 }  # fmt: skip
 ORC_BY_SPARK: Mapping[str, tuple[Any, ...]] = {
-    "compression": ("none", "snappy", "zlib", "zstd", "lz4"), "orc.stripe.size": ("64",),
+    "compression": ("none", "snappy", "zlib", "zstd", "lz4", "lzo"), "orc.stripe.size": ("64",),
     "orc.row.index.stride": ("1000",), "orc.dictionary.key.threshold": ("1.0",),
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ _AVRO_TYPES: tuple[Flat, ...] = (
     (pa.decimal128(38, 10), "decimal(38,10)"),
 )  # fmt: skip
 _AVRO_SETTINGS: Mapping[str, tuple[Any, ...]] = {
-    "codec": ("deflate", "bzip2", "xz"),
+    "codec": ("deflate", "bzip2", "xz", "snappy", "zstandard"),
     "sync_interval": (1, 30, 100),
     "null_last": (True,),
     "ignored_logical_types": (True,),

@@ -102,6 +102,17 @@ def _quarantines(query: Query) -> None:
     _shelves("a", "b", "c", "d", "e")(query)
 
 
+LONG = ("b" * 9_000, "c" * 9_000)
+"""Names of splits that together are stored outside the document when they are quarantined."""
+
+
+def _quarantines_long_names(query: Query) -> None:
+    Flaky.broken.clear()
+    Flaky.broken.update(dict.fromkeys(LONG, 0))
+    _shelves("a", *LONG, "d", "e", "f", "g")(query)
+    query.batch(TWO)
+
+
 def _retries_ranges(query: Query) -> None:
     """Two ranges of a split are quarantined, and the first of them is read again."""
     Numbers.broken = set(range(4))
@@ -128,6 +139,7 @@ STORIES = {
     "files-exact": _files(),
     "files-name-cursor": _files(seenFiles="nameCursor"),
     "files-modified-cursor": _files(seenFiles="modifiedCursor", allowedLateness="365d"),
+    "files-retained": _files(cleanSource="delete", **{"cleanSource.retentionDuration": "3650d"}),
     "sequence": Story(
         enumerator=SequenceEnumerator,
         reader=SequenceReader,
@@ -162,5 +174,12 @@ STORIES = {
         options={"onSplitError": "quarantine"},
         play=_quarantines,
         next_rows=["e0", "e1", "e2"],
+    ),
+    "quarantine-blocks": Story(
+        enumerator=Shelf,
+        reader=Flaky,
+        options={"onSplitError": "quarantine"},
+        play=_quarantines_long_names,
+        next_rows=["g0", "g1", "g2"],
     ),
 }

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from flip27_source.savepoints import verify
+from flip27_source.snapshots.documents import FORMATS
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.state_tables.views import VIEWS
 from tests.golden.make import make
@@ -47,6 +48,11 @@ def restarted(stored: Path) -> Query:
 
 def test_the_newest_release_stores_every_story() -> None:
     assert {path.name for path in RELEASES[-1].iterdir()} == set(STORIES)
+
+
+def test_the_newest_release_stores_every_format_of_documents() -> None:
+    documents = RELEASES[-1].glob("*/checkpoint/flip27/*/checkpoints/*.json")
+    assert {json.loads(file.read_text())["format"] for file in documents} == set(FORMATS)
 
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)

@@ -53,6 +53,12 @@ def test_without_task_reports_their_fields_are_empty() -> None:
     assert (source.slowest_subtask_s, source.retried_subtasks, source.max_event_time) == (None, None, None)
 
 
+def test_an_offset_in_the_place_of_the_report_adds_no_gauge() -> None:
+    """Spark before 4.2 asks for no report, and shows the newest offset there."""
+    offset = FIRST["sources"][0]["endOffset"]
+    assert only_source(changed(FIRST, latestOffset=offset)) == only_source(changed(FIRST, latestOffset=None))
+
+
 def test_the_backlog_includes_splits_of_the_enumerator_and_splits_held_back_by_a_limit() -> None:
     assert only_source(changed(FIRST, summary={"waitingSplits": 4})).backlog_splits == 3 + 4
 

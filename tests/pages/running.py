@@ -17,22 +17,23 @@ from typing import Any
 from flip27_source.cli.main import main
 
 REPOSITORY = Path(__file__).parents[2]
-LANGUAGES = ("python", "sql", "bash", "text", "docker", "")
-NOT_COMMANDS = ("text", "docker", "")
+LANGUAGES = ("python", "sql", "bash", "text", "")
+NOT_COMMANDS = ("text", "")
 """The languages of blocks that are not code: layouts of folders, lines of a log, signatures."""
 
 NOT_RUN = {
-    "pip install": "asks a package registry; wheel-test installs",
+    "pip install": "asks a package registry; release-check installs",
     "python3 -m venv": "the tests run in one",
     ". .venv/bin/activate": "the tests run in one",
-    "conda": "needs conda",
-    "spark-submit --archives": "needs a cluster that unpacks archives",
     "make": "the Makefile's own test, and this very one",
+    "python quickstart.py": "the tests run the blocks of Python themselves; release-check runs it",
     "pytest": "the tests of a new project: tests/cli/test_new.py",
     "flip27 demo": "a minute and more: tests/test_demo.py",
     "flip27 postgres": "needs a PostgreSQL server: tests/cli/test_postgres_commands.py",
+    "flip27 retire": "removes the query that the other blocks read: tests/cli/test_retire.py",
     "flip27 notifications": "needs AWS, or its server: tests/cli/test_notification_commands.py",
     "flip27 check --enumerator postgres": "the same",
+    "flip27 check --master": "needs a cluster: tests/spark/test_check.py",
     "flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3": "needs a broker: "
     "tests/enumerators/kafka/test_edits.py",
     "flip27 import spark-files": "needs a checkpoint of Spark's own source: tests/spark/test_moving.py",

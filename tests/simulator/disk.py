@@ -246,7 +246,9 @@ class ProcessDisk:
         disk = self._enter("names", path)
         if path not in disk.names:
             raise _error(errno.ENOENT, path)
-        return [os.path.basename(name) for name in disk.names if os.path.dirname(name) == path != name]
+        folder = path.rstrip("/") + "/"
+        below = (name.removeprefix(folder) for name in disk.names if name.startswith(folder))
+        return [name for name in below if name and "/" not in name]
 
     def read(self, path: str, limit: int | None = None) -> bytes:
         if self.is_folder(path):

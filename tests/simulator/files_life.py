@@ -213,6 +213,8 @@ class FilesLife(Life):
             if archived != self.arrived.keys() - self.broken:
                 wanted = self.arrived.keys() - self.broken
                 raise DefectFound(f"the archive has {sorted(archived)} instead of {sorted(wanted)}")
+        if overwritten := self.landing.overwritten():
+            raise DefectFound(f"were overwritten in the archive: {sorted(overwritten)}")
         self._check_forks()
 
     def _check_rows(self) -> None:

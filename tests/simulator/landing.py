@@ -46,6 +46,10 @@ class Landing(ABC):
     def archived(self) -> set[str]:
         """The archived files, by their names in the landing folder."""
 
+    def overwritten(self) -> set[str]:
+        """The files in the archive that were there before a copy and have other bytes now."""
+        return set()
+
 
 class LocalLanding(Landing):
     """A folder on this machine."""
@@ -74,7 +78,8 @@ class SimulatedLanding(Landing):
     """A folder in a file system in memory.
 
     Attributes:
-        trouble: probability that a listing fails or is outdated, or a file is unreadable or truncated.
+        trouble: probability that a listing fails or is outdated, or a file is unreadable or truncated. If it
+            is not 0, some copies lack their last byte, and others find that a process has taken their name.
         refusals: how many of the next reads are refused, as with credentials that have expired.
     """
 
@@ -84,21 +89,49 @@ class SimulatedLanding(Landing):
         self.gone: dict[str, int] = {}
         self._name = name
         self._step = step
+        self.arrived: dict[str, bytes] = {}
         self.files: dict[str, tuple[bytes, int]] = {}
+        self.left_alone: dict[str, tuple[bytes, int]] = {}
         self.listed: dict[str, tuple[bytes, int]] = {}
         self.random = random.Random(seed)
+        # Drawn from a separate generator, so that the other random decisions of a seed do not change.
+        self.copies = random.Random(seed)
         self.trouble = 0.0
         self.refusals = 0
         SimulatedFileSystem.landings[f"bucket-{seed}-{name}"] = self
 
     def put(self, name: str, content: bytes, modified_s: int) -> None:
+        self.arrived[name] = content
         self.files[f"{self._root}/{name}"] = (content, modified_s)
 
     def names(self) -> set[str]:
         return self._below(self._root)
 
     def archived(self) -> set[str]:
-        return self._below(f"{self.archive.partition('://')[2]}/{self._name}")
+        folder = f"{self.archive.partition('://')[2]}/{self._name}"
+        found: set[str] = set()
+        for copy in sorted(self._below(folder)):
+            if f"{folder}/{copy}" not in self.left_alone:
+                content, _ = self.files[f"{folder}/{copy}"]
+                name = next((name for name in self.arrived if self._is_copy(name, copy, content)), copy)
+                found.add(copy if name in found else name)
+        return found
+
+    def overwritten(self) -> set[str]:
+        return {path for path, file in self.left_alone.items() if self.files.get(path) != file}
+
+    def copy(self, source: str, target: str, *, replaces: bool) -> None:
+        """Copy a file; in times of trouble the copy is spoilt, or another process has taken the name."""
+        fault = self.copies.random() if self.trouble else 1.0
+        if fault < 0.1:
+            self.left_alone[target] = self.files[target] = (b"of another process", 0)
+        if target in self.files and not replaces:
+            raise FileExistsError(target)
+        content, modified_s = self.files[source]
+        if 0.1 <= fault < 0.2 and content:
+            self.left_alone[target] = content[:-1], modified_s
+            content = content[:-1]
+        self.files[target] = content, modified_s
 
     def happens(self) -> bool:
         """Whether a fault occurs now."""
@@ -108,6 +141,10 @@ class SimulatedLanding(Landing):
         """Remove a file, if it exists."""
         if self.files.pop(path, None) is not None:
             self.gone[path.removeprefix(f"{self._root}/")] = self._step()
+
+    def _is_copy(self, name: str, copy: str, content: bytes) -> bool:
+        """Whether a file in the archive is that of ``name``, perhaps with a time at the end of its name."""
+        return copy.startswith(name[:40]) and self.arrived[name] == content
 
     def _below(self, folder: str) -> set[str]:
         return {name[len(folder) + 1 :] for name in self.files if name.startswith(f"{folder}/")}
@@ -170,11 +207,11 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec ha
     def rm_file(self, path: str) -> None:
         self._landing(path).remove(path)
 
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+    def cp_file(self, path1: str, path2: str, **conditions: Any) -> None:
         landing = self._landing(path1)
         if path1 not in landing.files:
             raise FileNotFoundError(path1)
-        landing.files[path2] = landing.files[path1]
+        landing.copy(path1, path2, replaces="IfNoneMatch" not in conditions)
 
     def _landing(self, path: str) -> SimulatedLanding:
         return self.landings[path.partition("/")[0]]

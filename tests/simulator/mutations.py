@@ -23,12 +23,14 @@ from flip27_source.driver.requests import Requests
 from flip27_source.driver.restored_state import StateRestorer
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.files import archive as file_archive
+from flip27_source.enumerators.files.archive import RemoteFile
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.options import MIN_OFFSETS_PER_TRIGGER
 from flip27_source.enumerators.kafka.poller import ClusterPoller
-from flip27_source.enumerators.kafka.split import LATEST, fields_at
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, fields_at
 from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
@@ -66,6 +68,12 @@ def mutation(patch: Patch) -> Patch:
 def mutation_of_topics(patch: Patch) -> Patch:
     """Add a defect of the kafka source."""
     LIVES[patch] = "topics"
+    return mutation(patch)
+
+
+def mutation_of_files(patch: Patch) -> Patch:
+    """Add a defect of the files source."""
+    LIVES[patch] = "files"
     return mutation(patch)
 
 
@@ -180,6 +188,19 @@ def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch
 @around(file_archive, "can_rename")
 def names_are_taken_for_globs_where_files_are_moved(*_: Any) -> bool:
     return True
+
+
+@mutation_of_files
+@around(RemoteFile, "_copy")
+def a_file_of_another_process_in_the_archive_is_overwritten(_: Any, self: RemoteFile, target: str) -> None:
+    self._fs.cp_file(self._path, target)
+
+
+@mutation_of_files
+@around(RemoteFile, "_copy")
+def a_copy_in_the_archive_is_not_compared_with_its_original(copy: Any, self: Any, target: str) -> None:
+    copy(self, target)
+    self._is_in = lambda *_: True
 
 
 @mutation_of_topics
@@ -390,6 +411,62 @@ def a_batch_read_must_not_start_after_the_end(
 @around(Assigner, "forget_skipped")
 def a_topic_that_was_skipped_is_ignored_for_ever(_: Any, self: Assigner, live: Any) -> list[str]:
     return []
+
+
+@mutation_of_topics
+@around(Assigner, "forget_skipped")
+def a_skipped_topic_that_the_brokers_did_not_know_for_a_while_is_new(
+    forget_skipped: Any, self: Any, live: Any
+) -> Any:
+    forgotten = forget_skipped(self, live)
+    for topic in (self._topics or {}).values():
+        topic.lost = {number: split for number, split in topic.lost.items() if split is not None}
+    return forgotten
+
+
+@mutation_of_topics
+@around(Assigner, "located")
+def an_edit_to_a_word_hides_that_a_topic_is_gone(located: Any, self: Any, split: Any) -> Any:
+    return self._at_offset(split) if split.next < 0 else located(self, split)
+
+
+@mutation_of_topics
+@around(Assigner, "successor")
+def an_edit_to_a_word_hides_that_a_topic_was_recreated(successor: Any, self: Any, split: Any) -> Any:
+    return None if split.next < 0 else successor(self, split)
+
+
+@mutation_of_topics
+@around(Assigner, "_describe")
+def a_topic_without_an_id_has_that_of_the_topic_before(
+    describe: Any, self: Any, topics: Any, present: Any, *more: Any
+) -> None:
+    ids = {
+        name: topic.topic_id or (name in topics and topics[name].topic_id) for name, topic in present.items()
+    }
+    describe(
+        self,
+        topics,
+        {name: replace(topic, topic_id=ids[name] or None) for name, topic in present.items()},
+        *more,
+    )
+
+
+@mutation_of_topics
+@around(KafkaEnumerator, "readable")
+def the_offset_of_a_word_is_not_stored_while_batches_wait(readable: Any, self: Any, live: Any) -> Any:
+    found = readable(self, live)
+    is_waiting = self.options_given[MIN_OFFSETS_PER_TRIGGER] and all(split.next < 0 for split in found)
+    return () if is_waiting else found
+
+
+@mutation_of_topics
+@around(ClusterPoller, "_offsets")
+def new_partitions_without_leaders_stop_the_query(
+    offsets: Any, self: Any, positions: Any, ends: Any, **more: Any
+) -> Any:
+    self._connected.offsets(dict.fromkeys(positions, EARLIEST))
+    return offsets(self, positions, ends, **more)
 
 
 @mutation_of_topics

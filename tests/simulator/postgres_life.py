@@ -22,13 +22,17 @@ from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .lives import DefectFound, Life
-from .postgres_server import NAME, PostgresServer
+from .postgres_server import ACTS, IN_MID_SNAPSHOT, NAME, PostgresServer
 from .postgres_sessions import Session
 
 _STATEMENT_S = 0.01
+_LONG_STATEMENT_S = 0.5
+_EPISODES = 4
+"""How often an administrator alters something for a while at the end of a life: most of it can be missed."""
 _REFUSALS = (DataLossError, DiscoveryError, SplitReadError, ServerError)
 _OPS_IN_ORDER = "dcurt"
 _ALL_TABLES, _FIRST_TABLE = "public.*", "public.t0"
+_OTHER_KEYS = {"identity_is_set", "key_is_moved"}
 _SCHEMA = ENVELOPE_SCHEMA.remove(ENVELOPE_SCHEMA.get_field_index("unchanged"))
 
 
@@ -41,12 +45,17 @@ class PostgresLife(Life):
         "discoveryRetries": ("0", "3"), "heartbeatBytes": (None, "100"), "taskReports": (None, "always"),
         "tables": (_ALL_TABLES, _FIRST_TABLE),
     }  # fmt: skip
+    IN_MID_SNAPSHOT: ClassVar[tuple[str, ...]] = ()
     is_repeatable: ClassVar = False
 
     def begin(self) -> None:
         draw = self.random
-        self.server = PostgresServer(draw, self.of.tell)
+        in_mid_snapshot = draw.choice(self.IN_MID_SNAPSHOT) if self.IN_MID_SNAPSHOT else None
+        self.server = PostgresServer(draw, self.of.tell, in_mid_snapshot)
+        self.statement_s = _LONG_STATEMENT_S if in_mid_snapshot else _STATEMENT_S
         self.busy = draw.choice((0.0, 0.1, 0.3))
+        if in_mid_snapshot is not None:
+            self.busy = 0.3
         self.cuts = draw.choice((0.0, 0.0, 0.01))
         self.is_refused = False
         self.waited_s = 0.0
@@ -56,7 +65,9 @@ class PostgresLife(Life):
             "requestInterval": "1s",
         }  # fmt: skip
         self.options |= self.drawn(self.OPTIONS)
-        self.was_narrowed = False
+        if in_mid_snapshot is not None:
+            self.options |= {"snapshotChunkRows": "2", "parallelism": "1", "tables": _ALL_TABLES}
+        self.was_narrowed, self.left_until = False, 0
         if self.of.bucket is not None:
             self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
         clock = SimpleNamespace(monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s, sleep=self._wait)
@@ -67,6 +78,8 @@ class PostgresLife(Life):
             self.patches.setattr(module, "copied_rows", Session.copy)
         self.patches.setattr(log, "produced_ahead", lambda items, **_: items)
         self.patches.setattr(psycopg, "connect", self._connect)
+        # Its thread would go on in the simulations of other seeds.
+        self.patches.setattr(poller.SlotKeeper, "keep", lambda *_: None)
         made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=draw.getrandbits(128)))
         self.patches.setattr(enumerator, "uuid", made)
 
@@ -79,9 +92,17 @@ class PostgresLife(Life):
         )
 
     def redraw(self) -> None:
-        named = self.options["tables"]
+        before = self.options["tables"]
+        if self.random.random() < 0.4:
+            self.options["tables"] = self.random.choice(self.OPTIONS["tables"])
         super().redraw()
-        self.was_narrowed |= named == _ALL_TABLES != self.options["tables"]
+        self._leave_out(before)
+
+    def _leave_out(self, before: str) -> None:
+        """Note since when, and until when, tables of the option are left out."""
+        self.was_narrowed |= before == _ALL_TABLES != self.options["tables"]
+        if self.was_narrowed and before != _ALL_TABLES:
+            self.left_until = self.server.end
 
     def arrive(self) -> None:
         self.server.change(self.random.randint(1, 12))
@@ -91,7 +112,8 @@ class PostgresLife(Life):
 
     def failed(self, error: Flip27Error) -> None:
         """Once faults have ended, the query may refuse to continue if changes may be lost."""
-        if self.of.is_calm and self.server.harms and isinstance(error, _REFUSALS):
+        has_no_key = self.server.sends_no_key and "a partition had another identity" in str(error)
+        if self.of.is_calm and (self.server.harms or has_no_key) and isinstance(error, _REFUSALS):
             self.of.tell(f"this is a refusal after {sorted(self.server.harms)}")
             self.is_refused = True
 
@@ -99,11 +121,42 @@ class PostgresLife(Life):
         self.busy = self.cuts = 0.0
         self.server.calm()
         if self.random.random() < 0.5:
-            self.options["tables"] = _ALL_TABLES
+            before, self.options["tables"] = self.options["tables"], _ALL_TABLES
+            self._leave_out(before)
         # The remedy of the error about lost data.
         self.options["onDataLoss"] = "report"
 
     def check(self) -> None:
+        for _ in range(_EPISODES):
+            if not self._is_complete():
+                return
+            self._alter_for_a_while()
+        self._is_complete()
+
+    def _alter_for_a_while(self) -> None:
+        """An administrator does something, or the option leaves tables out; a poll may miss it."""
+        server = self.server
+        if self.options["tables"] == _ALL_TABLES and len(server.tables) > 1 and self.random.random() < 0.2:
+            for name in (_FIRST_TABLE, _ALL_TABLES):
+                before, self.options["tables"] = self.options["tables"], name
+                self._leave_out(before)
+                for table in server.tables.values():
+                    server.write_rows(table)
+                self.of.restart()
+                self.of.run_to_the_end()
+            return
+        if not server.harms and self.random.random() < 0.5:
+            server.acts = [self.random.choice(ACTS)]
+        server.alter_for_a_while(self.random.choice((self.of.run_to_the_end, lambda: None)))
+        if self.random.random() < 0.5:
+            self.of.restart()
+
+    def _is_complete(self) -> bool:
+        """Read everything; False if changes may rightly be missing.
+
+        Raises:
+            DefectFound: a change is missing or wrong.
+        """
         for _ in range(6):
             # Tables are listed from time to time, and horizons settle from one poll to the next.
             self.of.pass_time(60_000)
@@ -128,7 +181,7 @@ class PostgresLife(Life):
                 before, after, key = (_row(row[name]) for name in ("before", "after", "key"))
                 # With a full identity, the log does not say which of its keys the table had at that time,
                 # and no poll may have seen the key, or the name that it had.
-                is_by_index = "id" not in key and "identity_is_set" in self.server.harms
+                is_by_index = "id" not in key and not self.server.harms.isdisjoint(_OTHER_KEYS)
                 is_unseen = row["table"] in unkeyed or '"id2":' in (row["before"] or "")
                 has_other_key = is_by_index if key else is_unseen
                 if "id" in before and before["id"] != after["id"] and not has_other_key:
@@ -140,33 +193,57 @@ class PostgresLife(Life):
         if losses and not self.server.harms:
             raise DefectFound(f"losses were reported, and nobody did any harm: {losses}")
         if losses or self.is_refused:
-            return
+            return False
         expected = Counter(
-            (table.name, *row)
+            (table.name, *row[:3])
             for table in self.server.tables.values()
             if self.options["tables"] in (_ALL_TABLES, f"public.{table.name}")
             for row in self.server.rows_of(table.oid, self.server.snapshot()).values()
         )
-        found = Counter(replica(changes, is_repeated=max(self.server.chunks.values(), default=0) > 1))
+        copied = list(replica(changes, is_repeated=max(self.server.chunks.values(), default=0) > 1))
+        found = Counter(row for row, _ in copied)
         lost = expected - found
-        more = Counter({row: n for row, n in (found - expected).items() if not self._is_left(row, expected)})
+        more = Counter({row: n for row, n in (found - expected).items() if not self._is_left(row)})
         self.of.outcome.lost, self.of.outcome.duplicated = lost.total(), more.total()
         if lost or more:
             raise DefectFound(
                 f"lost: {sorted(lost)}; wrong: {sorted(more)}; after {sorted(self.server.harms)}"
             )
+        self._check_columns(dict(copied))
+        return True
 
-    def _is_left(self, row: tuple[str, ...], expected: Counter[tuple[str, ...]]) -> bool:
-        """Whether the row may have been deleted while the query left its table out: a copy keeps the row."""
+    def _check_columns(self, copied: dict[tuple[str, ...], dict[str, str]]) -> None:
+        """Check that each row has the columns, and their values, of some time since it was last written."""
+        for table in self.server.tables.values():
+            for row, seen in self.server.seen_in(table).items() if len(table.shapes) > 1 else ():
+                found = copied.get((table.name, *map(str, row)))
+                if found is not None and found not in seen:
+                    raise DefectFound(
+                        f"wrong columns: {found} instead of {seen[-1]}; after {sorted(self.server.harms)}"
+                    )
+
+    def _is_left(self, row: tuple[str, ...]) -> bool:
+        """Whether the row was changed while the query left its table out: a copy keeps it as it was."""
         table = next(table for table in self.server.tables.values() if table.name == row[0])
-        key = table.index if table.identity == "i" else table.primary
-        same = (
-            other
-            for other in expected
-            if other[0] == row[0] and all(other[1 + column] == row[1 + column] for column in key)
+        if not self.was_narrowed or f"public.{table.name}" == _FIRST_TABLE:
+            return False
+        writes = [
+            (write, transaction.commit or 0)
+            for transaction in self.server.log
+            for write in transaction.writes
+            if write.table == table.oid
+        ]
+        gone = (
+            commit < self.left_until
+            for write, commit in writes
+            if write.op == "t" or (write.before or ())[: len(row) - 1] == row[1:]
         )
-        is_other = f"public.{table.name}" != _FIRST_TABLE
-        return self.was_narrowed and is_other and (not key or not any(same))
+        # A former table of this name was dropped then: nobody told the query that its rows are gone.
+        is_former = self.server.dropped.get(table.name, self.left_until) < self.left_until and all(
+            (write.after or ())[: len(row) - 1] != row[1:] for write, _ in writes
+        )
+        # Without a key, its rows are added to those that were read before.
+        return self.options["tables"] != _ALL_TABLES or not table.primary or is_former or any(gone)
 
     def _changes(self) -> Iterator[dict[str, Any]]:
         """The rows of the sink: batch by batch, in the order of the log."""
@@ -185,7 +262,7 @@ class PostgresLife(Life):
         return Session(self.server, process, self.sessions, self._step)
 
     def _step(self) -> None:
-        self.waited_s += _STATEMENT_S
+        self.waited_s += self.statement_s
         if self.busy and self.random.random() < self.busy:
             self.server.step()
         if self.cuts and self.random.random() < self.cuts:
@@ -197,27 +274,42 @@ class PostgresLife(Life):
         self.server.wait()
 
 
-def replica(changes: list[dict[str, Any]], *, is_repeated: bool) -> Iterator[tuple[str, ...]]:
+class SnapshotLife(PostgresLife):
+    """The postgres source, while an administrator alters keys of tables whose many rows are being copied."""
+
+    IN_MID_SNAPSHOT: ClassVar = IN_MID_SNAPSHOT
+
+
+def replica(
+    changes: list[dict[str, Any]], *, is_repeated: bool
+) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
     """The rows of a copy to which the changes are applied by the key that each of them has.
+
+    Each is the table with the values of its first columns, and the values of all columns by name.
 
     Args:
         is_repeated: whether a chunk was read again: it may have rows that arrive again, maybe without a key.
     """
-    copy: list[tuple[str, dict[str, Any]]] = []
+    copy: list[tuple[str, dict[str, str], dict[str, str]]] = []
     for change in changes:
         table, op = change["table"].rpartition(".")[2], change["op"]
         key, before, after = (_row(change[name]) for name in ("key", "before", "after"))
         named = key or (before if op in "ud" else after if op == "c" and is_repeated else None)
         copy = [
-            (other, row)
-            for other, row in copy
+            (other, row, values)
+            for other, row, values in copy
             if other != table or not (op == "t" or (named and named.items() <= row.items()))
         ]
         if after:
-            copy.append((table, after))
-    return ((table, *row.values()) for table, row in copy)
+            copy.append((table, after, _values(change["after"])))
+    return (((table, *row.values()), values) for table, row, values in copy)
 
 
-def _row(text: str | None) -> dict[str, Any]:
-    values = {} if text is None else json.loads(text.replace('"id2":', '"id":'))
-    return {name: str(value) for name, value in values.items()}
+def _values(text: str | None) -> dict[str, str]:
+    return {} if text is None else {name: str(value) for name, value in json.loads(text).items()}
+
+
+def _row(text: str | None) -> dict[str, str]:
+    """The values of the first columns, by their first names."""
+    values = ((name.removesuffix("2"), value) for name, value in _values(text).items())
+    return {name: value for name, value in values if name != "added"}

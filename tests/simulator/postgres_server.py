@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -29,20 +29,39 @@ INT4, INT8, TEXT, VARCHAR = 23, 20, 25, 1043
 LONGEST = 4
 """The length of the type of keys that are texts, before it is widened."""
 
+_FIRST_COLUMNS = 3
+_PLACES = 40
+"""The number of keys."""
+
 _STEP = 2
 """Ids are moved by this: rows stay in their partition."""
 
 Act: TypeAlias = Iterator[bool]
 
-Row: TypeAlias = tuple[str, ...]
-"""The values of a row, as texts: its id, another number that is unique, and a value."""
+Row: TypeAlias = tuple[str | None, ...]
+"""The values of a row, as texts: its id, another number that is unique, a value, and maybe more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column.
+
+    Attributes:
+        number: its place in the rows, which no other column of the table ever has.
+        missing: its value in rows that are older than the column.
+    """
+
     name: str
     type_oid: int
     modifier: int = -1
+    number: int = 0
+    missing: str | None = None
+
+    def of(self, row: Row) -> str | None:
+        return row[self.number] if self.number < len(row) else self.missing
+
+
+Columns: TypeAlias = tuple[Column, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +69,7 @@ class Table:
     """A table, or a partition.
 
     Attributes:
+        shapes: the columns that it has had, latest last.
         primary, index: the columns of the primary key, and of the index of the replica identity.
         identity: d, n, f or i.
         node, index_node: the files of the table and of the index of its primary key.
@@ -60,7 +80,7 @@ class Table:
     oid: int
     schema: str
     name: str
-    columns: list[Column]
+    shapes: list[Columns]
     node: int
     index_node: int
     placed_by: int
@@ -73,13 +93,36 @@ class Table:
     partitions: list[Table] = field(default_factory=list)
 
     @property
+    def columns(self) -> Columns:
+        return self.shapes[-1]
+
+    @property
+    def added(self) -> Columns:
+        """The columns that it has in addition to its first ones."""
+        return self.columns[_FIRST_COLUMNS:]
+
+    @property
+    def width(self) -> int:
+        """The number of columns that it has ever had."""
+        return max(column.number for columns in self.shapes for column in columns) + 1
+
+    @property
     def identified_by(self) -> tuple[int, ...]:
         """The columns of old rows that the log has."""
+        if self.identity == "f":
+            return tuple(column.number for column in self.columns)
         by_default = () if self.is_deferrable else self.primary
-        return {"d": by_default, "i": self.index, "f": (0, 1, 2), "n": ()}[self.identity]
+        return {"d": by_default, "i": self.index, "n": ()}[self.identity]
+
+    def filled(self, row: Row) -> Row:
+        """The row with the values of columns that are younger."""
+        if len(self.shapes) == 1:
+            return row
+        added = {column.number: column.of(row) for column in self.added}
+        return (*row[:_FIRST_COLUMNS], *map(added.get, range(_FIRST_COLUMNS, self.width)))
 
     def part_of(self, row: Row) -> Table:
-        return self.partitions[int(row[1]) % _STEP] if self.partitions else self
+        return self.partitions[_number(row) % _STEP] if self.partitions else self
 
     @property
     def files(self) -> list[Table]:
@@ -144,7 +187,8 @@ class RowChange:
     Attributes:
         number: identifies the row, whatever its key.
         messages: what pgoutput sends; None if the log does not have it.
-        is_keyed: whether the table has a primary key.
+        is_keyed: whether the table has a primary key with the id.
+        shape: the columns that the table has, as an index of its shapes.
     """
 
     table: int
@@ -154,6 +198,7 @@ class RowChange:
     after: Row | None = None
     messages: tuple[Relation, bytes] | None = None
     is_keyed: bool = True
+    shape: int = 0
 
     @property
     def moves(self) -> bool:
@@ -164,15 +209,24 @@ class RowChange:
 class PostgresServer(ModelServer):
     """The server; the random numbers decide what its users do.
 
+    Args:
+        in_mid_snapshot: what administrators do, while the many rows of the tables are copied.
+
     Attributes:
+        impatience: how often whoever creates the slot is gone before the server has created it.
         harms: what was done after which a query may report a loss or refuse to continue.
         starts: how often the server was started; sessions end with it.
         history: where it has left its former timelines.
         undo: what will be put back, latest last.
+        truncated: the tables and partitions that each transaction gives other files when it commits.
+        dropped: by the name of a table, where the log was when the first table of that name was dropped.
         chunks: how often each chunk was read, by its statement and bounds.
+        sends_no_key: whether a slot that was there from the beginning may send rows without their key.
     """
 
-    def __init__(self, random_: random.Random, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, random_: random.Random, tell: Callable[[str], None], in_mid_snapshot: str | None = None
+    ) -> None:
         super().__init__()
         self.random, self.tell = random_, tell
         self.version = random_.choice((160_004, 180_000))
@@ -185,17 +239,24 @@ class PostgresServer(ModelServer):
         self.prepared: set[int] = set()
         self.harms: set[str] = set()
         self.undo: list[tuple[str, Act]] = []
+        self.dropped: dict[str, int] = {}
         self.locked: dict[int, tuple[int, int]] = {}
         self.chunks: Counter[tuple[str, ...]] = Counter()
+        self.truncated: dict[int, list[Table]] = {}
         self.decodable = 0
         self.admins = random_.choice((0.0, 0.1, 0.3))
         # One act hides another: a loss that was reported explains every difference.
-        self.acts = random_.sample(_ACTS, random_.choice((1, 1, 2, 5)))
+        self.acts = random_.sample(ACTS, random_.choice((1, 1, 1, 2, 5)))
         self.kills = random_.choice((0.0, 0.0, 0.1))
         self.readers = random_.choice((0.0, 0.0, 0.05))
+        self.impatience = random_.choice((0.0, 0.0, 0.3))
         self._oids = 16_384
         self._rows = 0
-        self._make_tables()
+        self.sends_no_key = False
+        self._is_long = in_mid_snapshot is not None
+        if in_mid_snapshot is not None:
+            self.acts, self.admins = [in_mid_snapshot], 0.1
+        self._make_tables(in_mid_snapshot)
 
     # Facts.
 
@@ -223,8 +284,22 @@ class PostgresServer(ModelServer):
         found = (table for table in self.tables.values() if (table.schema, table.name) == (schema, name))
         return next(found, None)
 
+    def seen_in(self, table: Table) -> dict[Row, list[dict[str, str]]]:
+        """What readers may have seen in each row since it was last written: values by names of columns."""
+        writes = (write for one in self.log for write in one.writes if write.table == table.oid)
+        last = {w.after[:_FIRST_COLUMNS]: (w.after, w.shape) for w in writes if w.after is not None}
+        return {
+            first: [
+                {column.name: str(column.of(row)) for column in columns} for columns in table.shapes[shape:]
+            ]
+            for first, (row, shape) in last.items()
+        }
+
     def columns_digest(self, table: Table) -> str:
-        return hashlib.md5(repr(table.columns).encode()).hexdigest()[:8]  # noqa: S324 - as the query has it
+        columns = [(column.number, column.type_oid, column.modifier) for column in table.columns]
+        # The catalog keeps the numbers of columns that were dropped.
+        known = repr((columns, table.width))
+        return hashlib.md5(known.encode()).hexdigest()[:8]  # noqa: S324 - as the query has it
 
     # What happens by itself.
 
@@ -248,7 +323,7 @@ class PostgresServer(ModelServer):
 
     def calm(self) -> None:
         """Everything is put back, and all transactions end."""
-        self.admins = self.kills = self.readers = 0.0
+        self.admins = self.kills = self.readers = self.impatience = 0.0
         for transaction in list(self.running):
             self._end(transaction)
         self.locked.clear()
@@ -276,20 +351,20 @@ class PostgresServer(ModelServer):
         elif self.slot is not None:
             self.slot.confirmed = self.slot.saved
 
-    def _make_tables(self) -> None:
+    def _make_tables(self, in_mid_snapshot: str | None) -> None:
         for number in range(self.random.randint(1, 2)):
-            table = self._new_table("public", f"t{number}", is_text=self.random.random() < 0.2)
+            is_text = self.random.random() < (0.2 if in_mid_snapshot != "key_is_widened" else 1.0)
+            table = self._new_table("public", f"t{number}", is_text=is_text)
             self.tables[table.oid] = table
-            if self.random.random() < 0.25:
+            if self.random.random() < (0.25 if in_mid_snapshot is None else 0.0):
                 parts = [self._new_table("public", f"t{number}_{part}") for part in range(_STEP)]
-                table.partitions = [replace(part, columns=table.columns) for part in parts]
-            table.identity = self.random.choice("dddfi")
+                table.partitions = [replace(part, shapes=table.shapes) for part in parts]
+            table.identity = self.random.choice("dff" if "key_is_dropped" in self.acts else "dddfi")
             for part in table.partitions:
                 part.identity = table.identity
-            refused = self.identity_of_a_partition_is_set if table.partitions else self._deferrable
-            act = refused(table)
-            if self.random.random() < 0.1 and next(act, None) is not None:
-                self.undo.append((refused.__name__, act))
+            self._refuse(table)
+        for table in self.tables.values() if self._is_long else ():
+            self._fill(table, range(0, _PLACES, 2))
         for _ in range(3):
             self.begin()
             for _ in range(4):
@@ -299,16 +374,26 @@ class PostgresServer(ModelServer):
             self.slot = Slot(self.durable, self.durable)
             for _ in range(10):
                 self._work()
-        kinds = ("", "schema") if any("schema" in act for act in self.acts) else ("", "", "schema", "all")
-        kind = self.random.choice(kinds)
+        kind = self.random.choice(_KINDS.get(self.random.choice(self.acts), ("", "", "schema", "all")))
         if kind:
             self.create_publication(kind)
+
+    def _refuse(self, table: Table) -> None:
+        """Give some tables what a first start refuses."""
+        refused = self.identity_of_a_partition_is_set if table.partitions else self._deferrable
+        act = refused(table)
+        if self.random.random() < 0.1 and next(act, None) is not None:
+            self.undo.append((refused.__name__, act))
+            self.sends_no_key |= bool(table.partitions)
 
     def _new_table(self, schema: str, name: str, *, is_text: bool = False) -> Table:
         key = Column("id", VARCHAR, LONGEST + 4) if is_text else Column("id", INT4)
         node = self.new_oid(4)
-        columns = [key, Column("other", INT4), Column("value", TEXT)]
-        return Table(node, schema, name, columns, node, self.new_oid(), self._next_xid)
+        columns = (key, Column("other", INT4, number=1), Column("value", TEXT, number=2))
+        table = Table(node, schema, name, [columns], node, self.new_oid(), self._next_xid)
+        if "column_is_dropped" in self.acts:
+            self._add_column(table)
+        return table
 
     def _deferrable(self, table: Table) -> Act:
         table.identity, table.is_deferrable = "f", True
@@ -349,6 +434,8 @@ class PostgresServer(ModelServer):
         if transaction.commit is None:
             self._record(transaction.xid)  # its rollback
         self.end_of(transaction)
+        for part in self.truncated.pop(transaction.xid, ()) if transaction.commit is not None else ():
+            part.node, part.index_node = self.new_oid(), self.new_oid()
         self.prepared.discard(transaction.xid)
         self._complete_slot()
 
@@ -357,11 +444,11 @@ class PostgresServer(ModelServer):
         if slot is not None and slot.confirmed is None and not slot.waits_for & running:
             slot.confirmed = slot.saved = self.durable
 
-    def _write(self, transaction: Transaction) -> None:
-        """Insert, update, move or delete a row, unless another transaction has it."""
+    def _write(self, transaction: Transaction, table: Table | None = None) -> None:
+        """Insert, update, move or delete a row of this table or of any, unless another transaction has it."""
         if transaction.commit is not None or transaction.xid in self.prepared:
             return
-        table = self.random.choice(list(self.tables.values()))
+        table = table or self.random.choice(list(self.tables.values()))
         others = [c for o in self.running if o is not transaction for c in o.writes if c.table == table.oid]
         rows = self.rows_of(table.oid, self.snapshot(), transaction)
         kind = self.random.randrange(12)
@@ -377,36 +464,62 @@ class PostgresServer(ModelServer):
         numbers = [number for number in rows if number not in busy]
         self._rows += 1
         if kind < 5 or not numbers:
-            place = self.random.randrange(40)
-            row = (self._key(table, place), str(1000 * self._rows + place % _STEP), str(self._rows))
-            if row[0] not in taken:
-                self._log(transaction, table, "c", self._rows, None, row)
+            place = self.random.randrange(_PLACES)
+            if self._key(table, place) not in taken:
+                self._insert(transaction, table, place)
         else:
             self._change(transaction, table, {number: rows[number] for number in numbers}, taken)
 
+    def _fill(self, table: Table, places: Iterable[int]) -> None:
+        """Insert rows in a transaction."""
+        self.begin()
+        for place in places:
+            self._rows += 1
+            self._insert(self.running[-1], table, place)
+        self._end(self.running[-1])
+
+    def _insert(self, transaction: Transaction, table: Table, place: int) -> None:
+        row: Row = (self._key(table, place), str(1000 * self._rows + place % _STEP), str(self._rows))
+        if len(table.shapes) > 1:
+            row = self._with_added(table, (*row, *[None] * (table.width - _FIRST_COLUMNS)))
+        self._log(transaction, table, "c", self._rows, None, row)
+
     def _change(self, transaction: Transaction, table: Table, rows: dict[int, Row], taken: set[str]) -> None:
         """Update, delete or move one of these rows, or swap the keys of two; ids that are taken stay so."""
-        number, kind = self.random.choice(list(rows)), self.random.randrange(7)
-        before = rows[number]
+        # Which key a window has matters only where keys are moved.
+        number = self.random.choice(list(rows))
+        kind = self.random.randrange(10 if "key_is_dropped" in self.acts else 7)
+        before = table.filled(rows[number])
         if kind < 3:
-            self._log(transaction, table, "u", number, before, (*before[:2], str(self._rows)))
+            after = (*before[:2], str(self._rows), *before[_FIRST_COLUMNS:])
+            self._log(transaction, table, "u", number, before, self._with_added(table, after))
         elif kind < 5:
             self._log(transaction, table, "d", number, before, None)
         elif table.is_deferrable and len(rows) > 1:
             other = self.random.choice([one for one in rows if one != number])
             for one, its in ((number, rows[other][0]), (other, before[0])):
-                self._log(transaction, table, "u", one, rows[one], (its, *rows[one][1:]))
+                row = table.filled(rows[one])
+                self._log(transaction, table, "u", one, row, (its, *row[1:]))
         else:
-            moved = self._key(table, self.random.randrange(20) * _STEP + int(before[1]) % _STEP)
+            moved = self._key(table, self.random.randrange(20) * _STEP + _number(before) % _STEP)
             if moved not in taken:
                 self._log(transaction, table, "u", number, before, (moved, *before[1:]))
 
+    def _with_added(self, table: Table, row: Row) -> Row:
+        """The row with another value, or none, in the added column; or as it is."""
+        for column in table.added:
+            value = self.random.choice((str(self._rows), None, row[column.number]))
+            row = (*row[: column.number], value, *row[column.number + 1 :])
+        return row
+
     def _key(self, table: Table, place: int) -> str:
-        # Keys that are texts have the same beginning, which is as long as their type was at first.
+        # Many keys that are texts have the same beginning, which is as long as their type was at first.
         column = table.columns[0]
         if column.type_oid != VARCHAR:
             return str(place)
-        return f"k{place:03}" if column.modifier == LONGEST + 4 else f"k{place // 20:03}.{place:02}"
+        if column.modifier == LONGEST + 4:
+            return f"k{place:03}"
+        return f"k{place - place % 4 if self._is_long else place // 20:03}.{place:02}"
 
     def _log(
         self,
@@ -439,7 +552,8 @@ class PostgresServer(ModelServer):
                 before=before,
                 after=after,
                 messages=messages,
-                is_keyed=bool(table.primary),
+                is_keyed=0 in table.primary,
+                shape=len(table.shapes) - 1,
             )
         )
 
@@ -453,15 +567,17 @@ class PostgresServer(ModelServer):
         after: Row | None,
     ) -> tuple[Relation, bytes] | None:
         entry = publication.entries.get(table.oid, _WHOLE)
-        if entry.is_filtered and int((after or before or ())[1]) % 4 < 2:
+        if entry.is_filtered and _number(after or before or ()) % 4 < 2:
             return None
         named = table if publication.is_via_root else part
-        shown = [number for number in range(3) if not (entry.is_cut and number == 2)]
-        relation = relation_of(named, shown)
+        listed = range(_FIRST_COLUMNS - 1) if entry.is_cut else range(table.width)
+        relation = relation_of(named, listed)
+        shown = [column.number for column in table.columns if column.number in listed]
 
         def texts(row: Row | None, kept: tuple[int, ...]) -> list[bytes | None]:
             assert row is not None
-            return [row[number].encode() if number in kept else None for number in shown]
+            values = [row[number] if number in kept else None for number in shown]
+            return [None if value is None else value.encode() for value in values]
 
         every = tuple(shown)
         if op == "c":
@@ -483,10 +599,8 @@ class PostgresServer(ModelServer):
             self.gaps.add(transaction.xid)
         elif publication.has(table) and "truncate" not in publication.unpublished and not table.is_unlogged:
             named = [table] if publication.is_via_root else table.files
-            messages = relation_of(named[0], [0, 1, 2]), pg.truncate(*(one.oid for one in named))
-        for part in table.files:
-            part.node = self.new_oid()
-            part.index_node = self.new_oid()
+            messages = relation_of(named[0], range(table.width)), pg.truncate(*(one.oid for one in named))
+        self.truncated.setdefault(transaction.xid, []).extend(table.files)
         self._record(transaction.xid)
         transaction.writes.append(RowChange(table=table.oid, op="t", messages=messages))  # type: ignore[arg-type]
 
@@ -495,16 +609,39 @@ class PostgresServer(ModelServer):
     def _administrate(self) -> None:
         if self.undo and self.random.random() < 0.5:
             self._undo(self.random.randrange(len(self.undo)))
-            return
+        elif self.random.random() < 0.3:
+            self.alter_for_a_while()
+        else:
+            self._alter_something(self.random.choice(list(self.tables.values())))
+
+    def alter_for_a_while(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Write rows after doing something, often before it too, and put it back."""
+        table = self.random.choice(list(self.tables.values()))
+        if self.random.random() < 0.8:  # a server that is upgraded must have sent everything
+            self.write_rows(table)
+        if self._alter_something(table):
+            self.write_rows(table)
+            meanwhile()
+            self._undo(-1)
+
+    def write_rows(self, table: Table) -> None:
+        """A short transaction, unless the table was dropped."""
+        if table.oid in self.tables:
+            self.begin()
+            for _ in range(self.random.randint(1, 4)):
+                self._write(self.running[-1], table)
+            self._end(self.running[-1])
+
+    def _alter_something(self, table: Table) -> bool:
         name = self.random.choice(self.acts)
-        act = getattr(self, name)(self.random.choice(list(self.tables.values())))
+        act = getattr(self, name)(table)
         is_harmful = next(act, None)
-        if is_harmful is None:
-            return
-        self.tell(f"an administrator: {name}, {self.end}")
+        if is_harmful is not None:
+            self.tell(f"an administrator: {name}, {self.end}")
+            self.undo.append((name, act))
         if is_harmful:
             self.harms.add(name)
-        self.undo.append((name, act))
+        return is_harmful is not None
 
     def _undo(self, place: int) -> None:
         name, act = self.undo.pop(place)
@@ -673,7 +810,7 @@ class PostgresServer(ModelServer):
         part.identity, part.marked_by = before, self._statement()
 
     def key_is_dropped(self, table: Table) -> Act:
-        if table.partitions or not table.primary or not self._is_free(table):
+        if table.partitions or table.primary != (0,) or not self._is_free(table):
             return
         table.primary = ()
         self._statement()
@@ -683,12 +820,22 @@ class PostgresServer(ModelServer):
         table.primary = (0,)
         self._statement()
 
+    def key_is_moved(self, table: Table) -> Act:
+        if table.partitions or table.primary != (0,) or not self._is_free(table):
+            return
+        for columns in ((1,), (0,)):
+            table.primary = columns
+            self._statement()
+            if columns == (1,):
+                yield True
+                while not self._is_free(table):
+                    yield True
+
     def key_is_renamed(self, table: Table) -> Act:
         if table.columns[0].name != "id" or not self._is_free(table):
             return
         for name in ("id2", "id"):
-            table.columns[0] = replace(table.columns[0], name=name)
-            self._statement()
+            self._alter_column(table, 0, name=name)
             if name == "id2":
                 yield True
                 while not self._is_free(table):
@@ -700,21 +847,72 @@ class PostgresServer(ModelServer):
         key = table.columns[0]
         wider = {INT4: (INT8, -1), VARCHAR: (VARCHAR, 2 * LONGEST + 4)}.get(key.type_oid)
         if wider is not None and wider[1] != key.modifier:
-            table.columns[0] = Column(key.name, *wider)
-            self._statement()
+            self._alter_column(table, 0, type_oid=wider[0], modifier=wider[1])
+            if self._is_long:
+                self._fill(table, range(_PLACES))
             yield False
 
     def key_becomes_a_text(self, table: Table) -> Act:
         key = table.columns[0]
         if key.type_oid in (INT4, INT8) and self._is_free(table) and self.random.random() < 0.5:
-            table.columns[0] = Column(key.name, TEXT)
-            self._statement()
+            self._alter_column(table, 0, type_oid=TEXT)
             yield True
+
+    def column_is_renamed(self, table: Table) -> Act:
+        column = self.random.choice(table.columns[2:])
+        if column.name.endswith("2") or not self._is_free(table):
+            return
+        for name in (f"{column.name}2", column.name):
+            if column.number in [other.number for other in table.columns]:
+                self._alter_column(table, column.number, name=name)
+            if name != column.name:
+                yield False
+                while not self._is_free(table):
+                    yield False
+
+    def column_is_added(self, table: Table) -> Act:
+        if table.added or not self._is_free(table):
+            return
+        self._add_column(table)
+        yield False
+        while not self._is_free(table):
+            yield False
+        # Half of them stay.
+        if table.added and self.random.random() < 0.5:
+            self._set_columns(table, table.columns[:_FIRST_COLUMNS])
+
+    def column_is_dropped(self, table: Table) -> Act:
+        if not table.added or not self._is_free(table):
+            return
+        self._set_columns(table, table.columns[:_FIRST_COLUMNS])
+        yield False
+        while not self._is_free(table):
+            yield False
+        if not table.added:
+            self._add_column(table)
+
+    def _set_columns(self, table: Table, columns: Columns) -> None:
+        table.shapes.append(columns)
+        self._statement()
+
+    def _alter_column(self, table: Table, number: int, **changed: Any) -> None:
+        altered = (replace(c, **changed) if c.number == number else c for c in table.columns)
+        self._set_columns(table, tuple(altered))
+
+    def _add_column(self, table: Table) -> None:
+        """Add a column, with a default or without; a default may write the table again."""
+        missing = self.random.choice((None, "default"))
+        column = Column("added", TEXT, number=table.width, missing=missing)
+        if missing is not None and self.random.random() < 0.5:
+            for part in table.files:
+                part.node, part.index_node = self.new_oid(3), self.new_oid(2)
+        self._set_columns(table, (*table.columns, column))
 
     def table_is_recreated(self, table: Table) -> Act:
         if table.partitions or table.is_unlogged or not self._is_free(table) or self.random.random() < 0.7:
             return
         del self.tables[table.oid]
+        self.dropped.setdefault(table.name, self.end)
         if self.publication is not None:
             self.publication.entries.pop(table.oid, None)
         made = self._new_table("public", table.name)
@@ -743,6 +941,7 @@ class PostgresServer(ModelServer):
         self.restart()
         self.system, self.timeline, self.history = str(int(self.system) + 1), 1, ""
         self.end = (self.end // 1000 + 2) * 1000
+        self._next_xid += 50  # the objects are created again
         self._statement()
         self.decodable = slot.confirmed = slot.saved = self.durable
         if self.publication is not None:
@@ -785,15 +984,31 @@ class PostgresServer(ModelServer):
         return any(part.is_unlogged for table in self.tables.values() for part in table.files)
 
 
-_ACTS = [
+ACTS = [
     name
     for name, method in vars(PostgresServer).items()
     if getattr(method, "__annotations__", {}).get("return") == "Act" and not name.startswith("_")
+    for _ in range(3 if name in ("server_is_upgraded", "key_is_dropped") else 1)
 ]
+"""What administrators do."""
+
+IN_MID_SNAPSHOT = ("identity_is_set", "key_is_moved", "key_is_widened", "key_becomes_a_text")
+"""What matters while tables are cut into chunks, and their chunks are read."""
+
+_KINDS = {
+    "schema_is_removed": ("schema",), "schema_is_set": ("schema",), "is_unlogged": ("schema", "all"),
+}  # fmt: skip
+"""The kinds of publications for acts that need one; the query itself creates one of tables."""
 
 
-def relation_of(table: Table, shown: Sequence[int]) -> Relation:
+def _number(row: Row) -> int:
+    """The number that is unique, and stays as it is."""
+    return int(row[1] or 0)
+
+
+def relation_of(table: Table, shown: Container[int]) -> Relation:
     """What the log says about a table."""
+    identified_by = table.identified_by
     return Relation(
         oid=table.oid,
         schema=table.schema,
@@ -804,9 +1019,9 @@ def relation_of(table: Table, shown: Sequence[int]) -> Relation:
                 name=column.name,
                 type_oid=column.type_oid,
                 type_modifier=column.modifier,
-                is_key=number in table.identified_by,
+                is_key=column.number in identified_by,
             )
-            for number, column in enumerate(table.columns)
-            if number in shown
+            for column in table.columns
+            if column.number in shown
         ),
     )

@@ -27,12 +27,12 @@ from .process import Process
 
 _TYPE_NAMES = {INT4: "int4", INT8: "int8", TEXT: "text", VARCHAR: "varchar"}
 _SQL_NAMES = {INT4: "integer", INT8: "bigint", TEXT: "text", VARCHAR: "character varying"}
-_NO_LENGTH = "format_type(a.atttypid, -1)"
+_NO_LENGTH = "base = 0), -1)"
 _NAMED = re.compile(r'"(\w+)"\."(\w+)"')
 _BOUND = re.compile(r"\(([^()]+)\) (>=|<) \(((?:CAST\(%s AS text\)::[a-z ]+(?:\(\d+\))?(?:, )?)+)\)")
 _CUT_TO = re.compile(r"::[a-z ]+(?:\((\d+)\))?")
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_ROWS_PER_BLOCK = 3
+_ROWS_PER_BLOCK = (3, 20)
 _MOST_CALLS = 20_000
 _BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -107,8 +107,9 @@ class Session:
         self._enter("COPY")
         is_log = "pg_logical_slot_peek" in sql
         rows = self._messages(sql, parameters) if is_log else self._chunk(sql, parameters)
-        for first in range(0, len(rows), _ROWS_PER_BLOCK):
-            some = rows[first : first + _ROWS_PER_BLOCK]
+        most = self._server.random.choice(_ROWS_PER_BLOCK)
+        for first in range(0, len(rows), most):
+            some = rows[first : first + most]
             yield CopiedBlock(bytearray(b"".join(some)), [*map(len, some)])
             self._enter("COPY")
 
@@ -187,6 +188,8 @@ class Session:
         slot = server.slot = Slot(waits_for={transaction.xid for transaction in server.running})
         while slot.confirmed is None:
             self._enter("waiting")
+            if server.random.random() < server.impatience:
+                raise psycopg.OperationalError("the driver did not wait")  # its session goes on at the server
             server.wait()
         return [(lsn_text(slot.confirmed),)]
 
@@ -361,14 +364,15 @@ class Session:
         table = self._server.table_named(*_NAMED.findall(parameters[0])[0])
         return [(str(self._snapshot), None if table is None else table.oid)]
 
-    def _read(self, sql: str, parameters: Sequence[Any]) -> list[tuple[list[str], Row]]:
-        """The names of the columns, and each row within the bounds of a statement."""
+    def _read(self, sql: str, parameters: Sequence[Any]) -> tuple[dict[str, int], list[Row]]:
+        """The columns with their places, and the rows within the bounds of a statement."""
         (names,) = _NAMED.findall(sql.partition(" FROM ")[2])[:1]
         table = self._server.table_named(*names)
         if table is None:
             raise psycopg.errors.UndefinedTable("relation does not exist")
-        columns = [column.name for column in table.columns]
-        rows = list(self._server.rows_of(table.oid, self._snapshot or self._server.snapshot()).values())
+        columns = {column.name: column.number for column in table.columns}
+        seen = self._server.rows_of(table.oid, self._snapshot or self._server.snapshot())
+        rows = [table.filled(row) for row in seen.values()]
         left = list(parameters)
         for listed, sign, types in _BOUND.findall(sql):
             key = _numbers_of(columns, listed)
@@ -379,35 +383,40 @@ class Session:
             rows = [
                 r for r in rows if (self._ordered(table, key, [r[n] for n in key]) >= at) == (sign == ">=")
             ]
-        return [(columns, row) for row in rows]
+        return columns, rows
 
-    def _ordered(self, table: Table, key: Sequence[int], texts: Sequence[str]) -> list[Any]:
+    def _ordered(self, table: Table, key: Sequence[int], texts: Sequence[Any]) -> list[Any]:
         types = [table.columns[number].type_oid for number in key]
-        return [
-            text if kind in (TEXT, VARCHAR) else int(text) for kind, text in zip(types, texts, strict=True)
-        ]
+        try:
+            return [
+                text if kind in (TEXT, VARCHAR) else int(text)
+                for kind, text in zip(types, texts, strict=True)
+            ]
+        except ValueError as error:  # the table is another one of that name
+            raise psycopg.errors.UndefinedFunction(f"operator does not exist: {error}") from error
 
     def _chunk(self, sql: str, parameters: Sequence[Any]) -> list[bytes]:
         self._server.locked.pop(self._number, None)
         self._server.chunks[sql, *parameters] += 1
-        wanted = re.findall(r'"(\w+)"', sql.partition(" FROM ")[0])
+        columns, rows = self._read(sql, parameters)
+        wanted = _numbers_of(columns, sql.partition(" FROM ")[0])
         lines = []
-        for columns, row in self._read(sql, parameters):
+        for row in rows:
             line = io.StringIO()
-            csv.writer(line, lineterminator="\n").writerow([row[columns.index(name)] for name in wanted])
+            csv.writer(line, lineterminator="\n").writerow([row[number] for number in wanted])
             lines.append(line.getvalue().encode())
         return lines
 
     def next_bound(self, sql: str, parameters: Sequence[Any]) -> Rows:
         (names,) = _NAMED.findall(sql.partition(" FROM ")[2])[:1]
         table = self._server.table_named(*names)
-        found = self._read(sql, parameters)
+        columns, found = self._read(sql, parameters)
         ordered = sql.partition("ORDER BY ")[2].partition(" OFFSET")[0]
         offset = int(sql.partition(" OFFSET ")[2].split()[0])
         if table is None or offset >= len(found):
             return []
-        key = _numbers_of(found[0][0], ", ".join(re.findall(r'\.("\w+")(?=,|$)', ordered)))
-        keys = [[row[number] for number in key] for _, row in found]
+        key = _numbers_of(columns, ", ".join(re.findall(r'\.("\w+")(?=,|$)', ordered)))
+        keys = [[row[number] for number in key] for row in found]
         return [tuple(sorted(keys, key=lambda texts: self._ordered(table, key, texts))[offset])]
 
     def ranges(self, _: str, parameters: Sequence[Any]) -> Rows:
@@ -416,11 +425,11 @@ class Session:
         return [(sum(bound <= key for bound in keys[:count]),) for key in keys[count:]]
 
 
-def _numbers_of(columns: list[str], listed: str) -> list[int]:
+def _numbers_of(columns: Mapping[str, int], listed: str) -> list[int]:
     names = re.findall(r'"(\w+)"', listed)
-    if not set(names) <= set(columns):
-        raise psycopg.errors.UndefinedColumn(f"column {names[0]} does not exist")
-    return [columns.index(name) for name in names]
+    if not columns.keys() >= set(names):
+        raise psycopg.errors.UndefinedColumn(f"one of the columns {', '.join(names)} does not exist")
+    return [columns[name] for name in names]
 
 
 def _type_of(type_oid: int, modifier: int = -1) -> tuple[Any, ...]:
@@ -468,7 +477,6 @@ _ANSWERS: list[tuple[str, _Answer]] = [
     ("SET LOCAL", lambda *_: []),
     ("SELECT set_config('", lambda *_: []),
     ("pg_postmaster_start_time", lambda _, server, *__: [(str(server.starts),)]),
-    ("idle_replication_slot_timeout", lambda *_: [(0,)]),
     ("SELECT EXISTS (SELECT FROM pg_logical_slot_peek", _of(Session.has_changes)),
     ("AS t(lsn, xid, data, place)", _of(Session.last_changes)),
     ("TIMELINE_HISTORY", _of(Session.history)),

@@ -35,13 +35,14 @@ from flip27_source.snapshots.store import LocalStore, Store
 from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.testing.spark_side import as_value
 from flip27_source.testing.steps import Killed
+from flip27_source.values.stored_json import decode_json
 
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
 from .pages_life import PagesLife
-from .postgres_life import PostgresLife
+from .postgres_life import PostgresLife, SnapshotLife
 from .process import Process, SuspendedCall
 from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
@@ -60,8 +61,15 @@ LIVES: dict[str, type[Life]] = {
     "topics": TopicsLife,
     "pages": PagesLife,
     "postgres": PostgresLife,
+    "snapshot": SnapshotLife,
 }
 """The kinds of lives by their names."""
+
+_DRAWN = (*(kind for kind in LIVES if kind != "snapshot"), "files", "files", "pages")
+"""What a seed has if no kind is named."""
+
+_RETAINED = 90
+"""A query has the documents of so many checkpoints, unless an option says otherwise."""
 
 
 @dataclass(slots=True)
@@ -143,7 +151,7 @@ class Simulation:
         self.cycle_began = 0
         self.must_refuse = False
         self.planned_from: dict[str, int] = {}
-        self.outcome.kind = draw.choice((*LIVES, "files", "files", "pages")) if life is None else life
+        self.outcome.kind = draw.choice(_DRAWN) if life is None else life
         self.life: Life = LIVES[self.outcome.kind](self)
         self.neighbour: tuple[Life, Query] | None = None
 
@@ -649,7 +657,7 @@ class Simulation:
     def losses(self) -> list[DataLoss]:
         """All losses that the query has reported."""
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
-        offsets = self.query.offsets
+        offsets = self.query.offsets[-_RETAINED:]
         ledgers = [document_at(store, offset).raw.ledger for offset in offsets]
         losses = [loss for ledger in ledgers for loss in ledger.losses]
         # A document lists twenty of the losses that it counts; those of its own batch are in the next one.
@@ -667,8 +675,15 @@ class Simulation:
         return list(self._ledger.quarantined)
 
     def live(self) -> list[Any]:
-        """The live splits of the query, which rests."""
-        return list(self._ledger.live)
+        """The live splits of the query, which rests, that its newest checkpoint has.
+
+        No edit can name the others: whoever edits sees what is stored.
+        """
+        store = self.store(STATE, self.new_process("a reader", is_driver=False))
+        with self.looking():
+            newest = [document_at(store, offset) for offset in self.query.offsets[-1:]]
+        ids = {decode_json(split)["split_id"] for stored in newest for split in stored.raw.ledger.live}
+        return [split for split in self._ledger.live if split.split_id in ids]
 
     @property
     def _ledger(self) -> LedgerState[Any]:

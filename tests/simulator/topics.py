@@ -35,6 +35,8 @@ _MOST_PARTITIONS = 5
 _MOST_MESSAGES = 8
 _MOST_KEY = 400
 _SILENCE_S = 0.5
+_REFRESH_S = 10
+"""How often librdkafka asks for the partitions of a topic of which it has assigned and does not know one."""
 _CAUSE = re.compile("the last request|a transaction is open")
 
 Key = tuple[str, int]
@@ -134,6 +136,8 @@ class SimulatedCluster:
         unrest: probability of a change at each request.
         trouble: probability that a request fails, or that its answer lacks the offset of a partition.
         forgetfulness: probability that an answer lacks a topic or a partition.
+        unknown: topics that the brokers do not know for a while.
+        hides_ids: whether the brokers do not report the ids of topics for a while.
         now_s: the time of the clients. refused_s: when a request was last not answered as it should be.
         time_ms: the time of the newest record.
         records: every record that ever was, by its value.
@@ -151,6 +155,8 @@ class SimulatedCluster:
         # Brokers without ids cannot distinguish a recreated topic from one that has grown.
         self.has_ids = random_.random() < 0.8
         self.topics: dict[str, list[Log]] = {}
+        self.unknown: set[str] = set()
+        self.hides_ids = False
         self.records: dict[bytes, Record] = {}
         self.read: set[bytes] = set()
         self.hears_errors = False
@@ -372,8 +378,8 @@ class SimulatedConsumer:
         self._checks = values["check.crcs"] == "true"
         self._on_error = values["error_cb"]
         self._assigned: dict[Key, _Fetch] = {}
-        self._known: dict[str, int] = {}
-        """The number of partitions of topics, which a client remembers."""
+        self._known: dict[str, tuple[int, float]] = {}
+        """The number of partitions of topics, which a client remembers, and since when."""
         self._ids: dict[str, str | None] = {}
 
     def poll(self, _timeout: float) -> None:
@@ -456,7 +462,9 @@ class SimulatedConsumer:
             fetch.ended_at = fetch.position
             return [_event(key, fetch, KafkaError._PARTITION_EOF)]
         found: list[Message] = []
-        for record in log.records[fetch.position : min(end, fetch.position + min(most, _MOST_MESSAGES))]:
+        # However many records are not shown, they take no time.
+        left = iter(log.records[fetch.position : end])
+        while len(found) < min(most, _MOST_MESSAGES) and (record := next(left, None)) is not None:
             if record.is_damaged and self._checks:
                 cluster.refused_s = cluster.now_s
                 return found or [_event(key, fetch, KafkaError._BAD_MSG)]
@@ -485,9 +493,7 @@ class SimulatedConsumer:
     def _offset(self, item: TopicPartition) -> Any:
         """The answer to a request for an offset."""
         cluster, log = self._cluster, self._cluster.log(_key(item))
-        if log is None or item.partition >= self._known.setdefault(
-            item.topic, len(cluster.topics[item.topic])
-        ):
+        if log is None or not self._knows(_key(item)):
             code = KafkaError.UNKNOWN_TOPIC_OR_PART
         elif not cluster.has_leader(log):
             cluster.hears_errors = True
@@ -510,6 +516,16 @@ class SimulatedConsumer:
             self._cluster.hears_errors = True
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
+    def _knows(self, key: Key) -> bool:
+        """Whether the client knows a partition that is there."""
+        topic, number = key
+        now_s = self._cluster.now_s
+        _, since_s = self._known.get(topic, (0, now_s))
+        if key in self._assigned and now_s - since_s > _REFRESH_S:
+            self._refresh(topic)
+        count, _ = self._known.setdefault(topic, (len(self._cluster.topics[topic]), now_s))
+        return number < count
+
     def _refresh(self, topic: str) -> None:
         """Ask for the partitions of a topic."""
         self._known.pop(topic, None)
@@ -530,7 +546,8 @@ class SimulatedAdmin:
         cluster.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
         if cluster.refuses(cluster.trouble):
             return {name: _Answer(code=KafkaError._TIMED_OUT) for name in topics.topic_names}
-        found = {name: list(cluster.topics[name]) for name in topics.topic_names if name in cluster.topics}
+        there = cluster.topics.keys() - cluster.unknown
+        found = {name: list(cluster.topics[name]) for name in topics.topic_names if name in there}
         if found and self._forgotten < DESCRIPTIONS_UNTIL_GONE - 1 and cluster.refuses(cluster.forgetfulness):
             self._forgotten += 1
             # A new topic is not known to all brokers at once.
@@ -544,7 +561,7 @@ class SimulatedAdmin:
             self._forgotten = 0
         return {
             name: _Answer(
-                topic_id=found[name][0].topic_id if found[name] else cluster.topics[name][0].topic_id,
+                topic_id=None if cluster.hides_ids else cluster.topics[name][0].topic_id,
                 partitions=[SimpleNamespace(id=log.number) for log in found[name]],
             )
             if name in found

@@ -128,8 +128,22 @@ class TopicsLife(Life):
             )
         if self.cluster.defect is not None:
             raise DefectFound(self.cluster.defect)
+        self._change_topics()
+
+    def _change_topics(self) -> None:
         if self.cluster.topics and self.random.random() < 0.5:
             self._edit_partitions()
+        # A topic that the last of these has skipped stays skipped.
+        kinds = (
+            self._wait_at_the_end,
+            self._delete_after_an_edit,
+            self._recreate_after_an_edit,
+            self._lack_leaders,
+            self._forget_for_a_while,
+        )
+        for change in filter(lambda _: self.random.random() < 0.2, kinds):
+            if self.cluster.topics:
+                change()
 
     def _edit_partitions(self) -> None:
         """Skip a deleted topic, and move a partition beyond its end: all later records arrive."""
@@ -163,11 +177,138 @@ class TopicsLife(Life):
         for _ in range(2):
             self.of.run_to_the_end()
         self.of.retry_quarantined()
+        self._check_later(before)
+
+    def _check_later(self, before: set[bytes], skipped: set[bytes] | frozenset[bytes] = frozenset()) -> None:
+        """Check that all records have arrived that were not there before, and nothing that was skipped."""
         found, _ = self._values(self.of.query.rows)
-        lost = cluster.records.keys() - before - found.keys()
-        more = [value for value, times in found.items() if times > 1]
+        lost = self.cluster.records.keys() - before - skipped - found.keys()
+        more = [value for value, times in found.items() if times > 1 or value in skipped]
         if lost or more:
             raise DefectFound(f"after edits, lost: {sorted(lost)}; doubled: {more}")
+
+    def _edit_topic(
+        self, name: str, operation: EditOperation, position: NamedPosition | None = None
+    ) -> tuple[str, ...]:
+        """Submit an edit of all live partitions of a topic; returns their splits."""
+        live = [split for split in self.of.live() if split.topic == name and not split.is_quarantined]
+        ids = tuple(split.split_id for split in live)
+        return ids if self._submit(ids, operation, position) else ()
+
+    def _submit(
+        self, ids: tuple[str, ...], operation: EditOperation, position: NamedPosition | None = None
+    ) -> bool:
+        mailbox = self.requests()
+        if mailbox is None or not ids:
+            return False
+        fields = None if position is None else LogEnumerator.fields_at(position)
+        self.of.tell(f"{operation} of {ids} to {position}")
+        mailbox.submit(self.edit(mailbox, operation, split_ids=ids, position=fields))
+        return True
+
+    def _rest(self, runs: int = 2) -> None:
+        self.of.restart()
+        for _ in range(runs):
+            self.of.run_to_the_end()
+        self.of.retry_quarantined()
+
+    def _wait_at_the_end(self) -> None:
+        """Move a topic to its end while batches wait for more records: those of before a restart arrive."""
+        self.options.pop("maxOffsetsPerTrigger", None)
+        self.options["minOffsetsPerTrigger"] = "1000"
+        name = self.random.choice(list(self.cluster.topics))
+        self._edit_topic(name, EditOperation.SET_POSITION, NamedPosition(word="latest"))
+        self._rest()
+        before = set(self.cluster.records)
+        self.of.tell(self.cluster.produce())
+        del self.options["minOffsetsPerTrigger"]
+        self._rest()
+        self._check_later(before)
+
+    def _delete_after_an_edit(self) -> None:
+        """Delete a topic that was moved to a word or a time: a later topic is read from its beginning."""
+        cluster, draw = self.cluster, self.random
+        name = draw.choice(list(cluster.topics))
+        cluster.delete(name)
+        if draw.random() < 0.8:
+            self._edit_topic(name, EditOperation.SET_POSITION, self._word_or_time())
+        self.of.tell(f"{name} is deleted")
+        self._rest(DESCRIPTIONS_UNTIL_GONE + 1)
+        cluster.hides_ids = draw.random() < 0.5
+        before = set(cluster.records)
+        for _ in range(2):
+            if name not in cluster.topics:
+                self.of.tell(cluster.make(name))
+            self.of.tell(cluster.produce())
+            self._rest()
+            cluster.hides_ids = False
+        self._rest()
+        self._check_later(before)
+
+    def _word_or_time(self) -> NamedPosition:
+        time = NamedPosition(timestamp_ms=self.cluster.time_ms - self.random.randint(0, 3000))
+        return self.random.choice([time, *(NamedPosition(word=word) for word in ("earliest", "latest"))])
+
+    def _recreate_after_an_edit(self) -> None:
+        """Recreate a topic while an edit of it waits: the loss is found, and the new topic is read."""
+        cluster = self.cluster
+        name = self.random.choice(list(cluster.topics))
+        if not cluster.has_ids:
+            return
+        edited = self._edit_topic(name, EditOperation.SET_POSITION, self._word_or_time())
+        if not edited:
+            return
+        before = set(cluster.records)
+        self.of.tell(f"{cluster.make(name)}, {cluster.produce()}")
+        if stops := self.random.random() < 0.5:
+            self.options["failOnDataLoss"] = "true"
+            self.of.restart()
+            while not self.of.query.process.is_dead:
+                if not self.of.run_batch() and not self.of.query.process.is_dead:
+                    raise DefectFound(f"an edit hides that {name} was recreated")
+            self.options["failOnDataLoss"] = "false"
+            self._submit(edited, EditOperation.SET_POSITION, NamedPosition(word="earliest"))
+        self._rest()
+        self._check_later(before)
+        log = cluster.topics[name][0]
+        if not stops and not any(f"and is {log.topic_id})" in loss.what for loss in self.of.losses()):
+            raise DefectFound(f"it is not recorded that {name} was recreated")
+
+    def _forget_for_a_while(self) -> None:
+        """Let brokers with ids not know a topic for a while: a skipped one is not read again."""
+        cluster, draw = self.cluster, self.random
+        if not cluster.has_ids:
+            return
+        name = draw.choice(list(cluster.topics))
+        edited = self._edit_topic(name, EditOperation.SKIP) if draw.random() < 0.7 else ()
+        self._rest()
+        before = set(cluster.records)
+        cluster.unknown.add(name)
+        self.of.tell(f"the brokers do not know {name} for a while")
+        self._rest(DESCRIPTIONS_UNTIL_GONE + 1)
+        cluster.unknown.clear()
+        self.of.tell(cluster.produce())
+        self._rest()
+        skipped = {
+            value for value, record in cluster.records.items()
+            if record.log.split_id in edited and value not in before
+        }  # fmt: skip
+        self._check_later(before, skipped)
+
+    def _lack_leaders(self) -> None:
+        """Create a topic without leaders: the others are read meanwhile."""
+        cluster = self.cluster
+        before = set(cluster.records)
+        self.of.tell(f"{cluster.make()}, and no leader")
+        for log in list(cluster.topics.values())[-1]:
+            log.leaderless = 1_000_000
+        self.of.tell(cluster.produce())
+        new = {value for value in cluster.records.keys() - before if cluster.records[value].log.leaderless}
+        self._rest()
+        self._check_later(before, new)
+        cluster.calm()
+        self._rest()
+        self._check_later(before)
 
     def _values(self, rows: list[Row]) -> tuple[Counter[bytes], list[Row]]:
         """The values of rows that are as their records, and the other rows."""

@@ -2,7 +2,7 @@
 
 The parts, in this order: disasters of all kinds on queries of all kinds; a source that exchanges events;
 tables of PostgreSQL; topics of Kafka; objects on S3, listed or notified; queries in the clouds; random
-histories of files. Each part can be left out.
+histories of files. If parts are named on the command line, the others are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,22 +42,35 @@ from .topic_disasters import topic_disasters
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     for name, part in PARTS.items():
-        parser.add_argument(f"--{name}", type=int, default=part.count, help=f"{part.counts}; 0 for none")
+        parser.add_argument(f"--{name}", type=int, help=f"{part.counts} ({part.count} if no part is named)")
     parser.add_argument("--fault-rate", type=float, default=FAULT_RATE, help="the share of faults")
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries")
     parser.add_argument("--seed", type=int, default=None, help="the seed (default: a new one, printed)")
     parser.add_argument("--life", type=float, default=2.0, help="the longest life of a driver, in seconds")
+    parser.add_argument("--spark", default=None, help="4.0, 4.1 or 4.2 (default: the newest Spark)")
     arguments = parser.parse_args()
-    if arguments.disasters:
+    if arguments.spark is not None:
+        on_older_spark(arguments.spark)
+    named = {name: getattr(arguments, name) for name in PARTS}
+    counts = named if any(named.values()) else {name: part.count for name, part in PARTS.items()}
+    if counts["disasters"]:
         in_a_mount_namespace()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
     logging.getLogger("flip27_source").setLevel(logging.ERROR)
-    counts = {name: getattr(arguments, name) for name in PARTS}
     exact = [part.play(arguments, counts[name], seed) for name, part in PARTS.items() if counts[name]]
     return 0 if all(exact) else 1
+
+
+def on_older_spark(line: str) -> None:
+    """Restart this program with an older version of Spark, unless it already runs with it."""
+    compat = ["bash", "scripts/compat.sh", "--python", "--spark", line]
+    python = subprocess.run(compat, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")[-2]
+    if python != sys.executable:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
+        os.execv(python, [python, "-m", "tests.soak", *sys.argv[1:]])
 
 
 def _disasters(arguments: argparse.Namespace, kills: int, seed: int) -> bool:

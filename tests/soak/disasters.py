@@ -222,7 +222,7 @@ class Disasters:
         )
         # With one attempt, a task that dies ends the query; with several, the task is repeated.
         master = self.chance.choice(("local[2]", "local[2,4]"))
-        life = Life(
+        life = Life.start(
             root=self.root,
             state=self._disk.folder,
             shapes=names,

@@ -12,11 +12,12 @@ import os
 import random
 import resource
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tests.namespaces import restarted_in
 
 MOUNTS = "FLIP27_SOAK_MOUNTS"
 DISK_BYTES = 64 << 20
@@ -27,15 +28,8 @@ _DEADLINE_S = 20.0
 
 def in_a_mount_namespace() -> None:
     """Restart this program in a namespace in which it may mount; return if it is there or cannot be."""
-    if MOUNTS in os.environ:
-        return
-    for isolated in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
-        probe = [*isolated, "sh", "-c", "mount -t tmpfs -o size=64k flip27-soak /tmp"]
-        with contextlib.suppress(OSError):
-            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-                os.environ[MOUNTS] = "yes"
-                os.execvp(isolated[0], [*isolated, sys.executable, "-m", "tests.soak", *sys.argv[1:]])
-    os.environ[MOUNTS] = "no"
+    probe = "mount -t tmpfs -o size=64k flip27-soak /tmp"
+    restarted_in(["--mount"], module="tests.soak", answer=MOUNTS, probe=probe)
 
 
 class FaultyDisk:

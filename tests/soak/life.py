@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.child_processes import ChildProcess
 
 DEADLINE_S = 300.0
+
+
+class ProgramEndedError(AssertionError):
+    """The program has ended before it did what was waited for."""
 
 
 class StuckError(AssertionError):
@@ -35,33 +39,43 @@ class Life:
 
     Attributes:
         ended: the errors that were not yet judged.
-        jvm: the process id of the JVM; None until the program has reported it.
+        told: the last event of each kind, by its name.
     """
 
-    def __init__(
-        self,
+    def __init__(self, child: ChildProcess, shapes: Iterable[str]) -> None:
+        """Listen to a program that runs the queries of ``shapes``; its standard output is a pipe."""
+        self.child = child
+        self.shapes = list(shapes)
+        self.ended: list[Ended] = []
+        self.told: dict[str, Any] = {}
+        self._alive_at: dict[str, float] = {}
+        self._changed = threading.Condition()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @classmethod
+    def start(
+        cls,
         *,
         root: Path,
         state: Path,
         shapes: Iterable[str],
         given: Mapping[str, str],
         settings: Mapping[str, str],
-    ) -> None:
-        self.shapes = list(shapes)
-        self.ended: list[Ended] = []
-        self.jvm: int | None = None
-        self._alive_at: dict[str, float] = {}
-        self._last: dict[str, Any] = {}
-        self._changed = threading.Condition()
+    ) -> Self:
+        """Start the program of the soak."""
+        shapes = list(shapes)
         asked = {
-            "root": str(root), "state": str(state), "shapes": self.shapes,
+            "root": str(root), "state": str(state), "shapes": shapes,
             "given": dict(given), "settings": dict(settings),
         }  # fmt: skip
-        self.child = ChildProcess(
-            "tests.soak.shapes_program", [json.dumps(asked)], log=root / "spark.log", stdout=-1
-        )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        program = "tests.soak.shapes_program"
+        return cls(ChildProcess(program, [json.dumps(asked)], log=root / "spark.log", stdout=-1), shapes)
+
+    @property
+    def jvm(self) -> int | None:
+        """The process id of the JVM; None until the program has reported it."""
+        return self.told["started"]["jvm"] if "started" in self.told else None
 
     def tell(self, command: str) -> None:
         """Send a command to the program; it is lost if the program is dead."""
@@ -76,9 +90,11 @@ class Life:
         Raises:
             StuckError: there is none within the deadline.
         """
-        self._wait(
-            lambda: all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes), "make progress"
-        )
+        self._wait(lambda: self.all_are_alive(after_s), "make progress")
+
+    def all_are_alive(self, after_s: float) -> bool:
+        """Whether each query had a successful trigger that began after this moment."""
+        return all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes)
 
     def wait_until_all_have_ended(self) -> None:
         """Wait until each query has ended with an error."""
@@ -93,8 +109,8 @@ class Life:
     def finish(self, most_s: float) -> bool:
         """Let all queries read to their end; return False if one of them fails repeatedly."""
         self.tell("finish")
-        self._wait(lambda: self._last.get("event") in ("finished", "failed"), "end", most_s)
-        return bool(self._last["event"] == "finished")
+        self._wait(lambda: not self.told.keys().isdisjoint(("finished", "failed")), "end", most_s)
+        return "finished" in self.told
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process group of driver, JVM and coordinators."""
@@ -119,7 +135,7 @@ class Life:
                 if self.child.popen.poll() is not None:
                     if self._changed.wait_for(condition, 5):
                         return  # what it told last
-                    raise AssertionError(f"the program has ended\n{self.child.log_tail(60)}")
+                    raise ProgramEndedError(f"the program has ended\n{self.child.log_tail(60)}")
                 if time.monotonic() > deadline:
                     told = "\n".join(f"{ended.shape}: {ended.error[:2000]}" for ended in self.ended)
                     raise StuckError(
@@ -135,10 +151,8 @@ class Life:
                     self._changed.notify_all()
 
     def _hear(self, told: dict[str, Any]) -> None:
-        self._last = told
+        self.told[told["event"]] = told
         match told["event"]:
-            case "started":
-                self.jvm = told["jvm"]
             case "alive":
                 self._alive_at[told["shape"]] = datetime.fromisoformat(told["at"]).timestamp()
             case "ended":

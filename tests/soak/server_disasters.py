@@ -6,13 +6,14 @@ import re
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .disasters import OURS, Disasters
 from .life import Life
 from .shapes import Places, Shape
+from .table_copies import WrittenTables
+from .topic_copies import WrittenTopics
 
 PROCESSES = {"worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10}
 """How often each process is killed, relative to 30 kills of the server."""
@@ -39,34 +40,28 @@ class ServerDisasters(Disasters):
     def _shape(self, name: str, places: Places) -> Shape:
         return self.shape(places, self._given)
 
+    @property
     @abstractmethod
-    def _write_to_the_server(self, stop: threading.Event) -> None:
-        """Write to the server until ``stop`` is set, whenever the server is up."""
-
-    @abstractmethod
-    def _server_is_away(self) -> AbstractContextManager[None]:
-        """Kill the server; start it again at the end."""
-
-    @abstractmethod
-    def _grow(self) -> None:
-        """Change the tables or topics of the server after a kill."""
+    def _written(self) -> WrittenTables | WrittenTopics:
+        """What the query reads."""
 
     def _write(self, stop: threading.Event) -> None:
+        (shape,) = self._shapes.values()
         try:
-            self._write_to_the_server(stop)
+            self._written.write(stop, shape.places.batches)
         except Exception as error:  # noqa: BLE001 - reported with the outcome
             self.outcome.unexplained.append(f"the writers have stopped: {error!r}")
 
     def _kill(self, life: Life, victim: str) -> Life:
         if victim == self.server:
             self._server_died = True
-            with self._server_is_away():
+            with self._written.server_is_away():
                 self._killed(victim, life)
                 # Some queries notice that the server is down, others only that their sessions are gone.
                 life.wait_for_an_error(self.chance.choice((0.0, 0.0, 3.0)))
         else:
             life = super()._kill(life, victim)
-        self._grow()
+        self._written.grow()
         return life
 
     def _wait_for_progress(self, life: Life) -> None:

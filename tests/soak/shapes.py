@@ -58,6 +58,14 @@ class Places:
     def landing(self, feed: str) -> Path:
         return self.root / f"landing-{feed}"
 
+    def source_options(self, feed: str) -> dict[str, str]:
+        """Where a source of files finds them and keeps its state."""
+        return {"path": str(self.landing(feed)), **self.state_options(feed)}
+
+    def state_options(self, name: str) -> dict[str, str]:
+        """Where a source keeps its state."""
+        return {"stateLocation": str(self.state / name)}
+
     def batches(self) -> int:
         """How many batches Spark has committed."""
         commits = self.checkpoint / "commits"
@@ -97,6 +105,8 @@ class Shape(ABC):
         """Create a query in its folders; ``given`` are options of the soak's source, or of a server."""
         self.places = places
         self.given = given
+        self.run_options: Mapping[str, Any] = {}
+        """Options of the sources for the next run alone."""
 
     @abstractmethod
     def writer(self, spark: SparkSession) -> DataStreamWriter:
@@ -110,11 +120,12 @@ class Shape(ABC):
         given = {
             "enumerator": "files",
             "reader": "text",
-            "stateLocation": str(self.places.state / feed),
             "discoveryInterval": "50ms",
             "maxFilesPerTrigger": FILES_PER_BATCH,
+            **self.places.source_options(feed),
+            **self.run_options,
         } | options
-        loaded = spark.readStream.format("flip27").options(**given).load(str(self.places.landing(feed)))
+        loaded = spark.readStream.format("flip27").options(**given).load()
         return loaded.select(f.col("value").cast("long").alias("number"))
 
     def _to_lake(self, frame: DataFrame) -> DataStreamWriter:
@@ -234,8 +245,8 @@ class Talking(Shape):
         return self._count(self._lake_rows())
 
     def _stream(self, spark: SparkSession) -> DataFrame:
-        state = str(self.places.state / "talking")
-        options = {**TALKING, "stateLocation": state, "parallelism": 2, **self.given}
+        state = self.places.state_options("talking")
+        options = {**TALKING, **state, "parallelism": 2, **self.given, **self.run_options}
         return spark.readStream.format("flip27").options(**options).load()
 
     def _count(self, rows: list[dict[str, Any]]) -> Count:
@@ -342,8 +353,11 @@ class Feed:
     def write(self, most: int) -> None:
         """Write another file, with numbers below ``most``."""
         end = min(most, self.numbers + self._chance.randint(1, 20))
-        hidden = self.landing / f".{self.files}"
-        hidden.write_text("".join(f"{number}\n" for number in range(self.numbers, end)))
-        hidden.rename(self.landing / f"{self.files:06d}.txt")
+        self._put(f"{self.files:06d}.txt", range(self.numbers, end))
         self.files += 1
         self.numbers = end
+
+    def _put(self, name: str, numbers: range) -> None:
+        hidden = self.landing / f".{name}"
+        hidden.write_text("".join(f"{number}\n" for number in numbers))
+        hidden.rename(self.landing / name)

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from flip27_source.cli.demo.process import obey_parent
 from tests.spark.jvm import jvm_of
+from tests.spark.streams import ENDING, UNTIL_END, run_to_end
 
 from .shapes import SHAPES, Places, Shape
 from .table_copies import TableCopy
@@ -31,6 +33,7 @@ PAUSE_S = 0.05
 RESTART_AFTER_S = 0.3
 TELL_EVERY_S = 0.2
 MOST_ATTEMPTS = 3
+FINISH_S = 1800.0
 QUICK = {"pageMs": "0", "maxRowsPerSplit": "5000"}
 SETTINGS = {
     # Lives are short, and a JVM that compiles less starts faster.
@@ -132,13 +135,14 @@ class Supervisor:
             query.stop()
         for name, shape in self.shapes.items():
             shape.given = {**shape.given, **QUICK}
+            shape.run_options = ENDING
             if not any(self._finished(name) for _ in range(MOST_ATTEMPTS)):
                 return tell(event="failed", shape=name)
         return tell(event="finished")
 
     def _finished(self, name: str) -> bool:
         try:
-            self._query(self.shapes[name], {"availableNow": True}).awaitTermination()
+            run_to_end(self._query(self.shapes[name], UNTIL_END), deadline_s=FINISH_S)
         except Exception as error:  # noqa: BLE001 - reported to the parent process
             self._ended(name, str(error))
             return False
@@ -176,8 +180,8 @@ def main(argument: str) -> None:
     supervisor.run()
 
 
-if __name__ == "__main__":
-    give_up_the_power_of_root()
+def run_and_exit(main: Callable[[str], None]) -> None:
+    """Run a program with its argument, and end this process whatever happens."""
     code = 0
     try:
         main(sys.argv[1])
@@ -186,3 +190,8 @@ if __name__ == "__main__":
         code = 5
     # If the JVM is dead, Python's regular clean-up would never end.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    give_up_the_power_of_root()
+    run_and_exit(main)

@@ -7,6 +7,8 @@ import json
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +25,14 @@ from .shapes import Count, Shape
 ROWS = 3_000
 SESSIONS = 3
 LONGEST_PAUSE_S = 0.1
+KILLS_PER_TABLE = 5
+"""The number of kills after which a table is added."""
+TRUNCATES = 0.3
+"""The probability that a table is emptied after a kill."""
 MOST_STATEMENTS = 30
+LEAD_STATEMENTS = 3_000
+STATEMENTS_PER_BATCH = 300
+"""Sessions may run LEAD_STATEMENTS, plus STATEMENTS_PER_BATCH for each batch that the query has committed."""
 
 
 class TableCopy(Shape):
@@ -36,7 +45,7 @@ class TableCopy(Shape):
         options = {
             **json.loads(self.given["postgres"]),
             "tables": "public.*",
-            "stateLocation": str(self.places.state / "copy"),
+            **self.places.state_options("copy"),
             "parallelism": "2",
             "snapshotChunkRows": "200",
             "maxRowsPerTrigger": "1000",
@@ -45,7 +54,7 @@ class TableCopy(Shape):
             "heartbeatBytes": "64k",
             "discoveryInterval": "50ms",
         }
-        return self._to_lake(spark.readStream.format("flip27").options(**options).load())
+        return self._to_lake(spark.readStream.format("flip27").options(**options, **self.run_options).load())
 
     def letters(self) -> Counter[str]:
         """The number of rows in the sink by ``_op``."""
@@ -89,6 +98,7 @@ class WrittenTables:
         self._chance = random.Random(seed)
         self._tables: list[str] = []
         self._statements = 0
+        self._kills = 0
         self._empties_one = False
         with server.connect(database) as connection:
             connection.execute(AUDIT)
@@ -110,14 +120,33 @@ class WrittenTables:
         """Let the writers run TRUNCATE on one of the tables, among their other statements."""
         self._empties_one = True
 
-    def write(self, stop: threading.Event) -> None:
-        """Write until ``stop`` is set, with new sessions after each kill of the server."""
+    def grow(self) -> None:
+        """Now and then add a table, or empty one; called after each kill."""
+        self._kills += 1
+        if self._kills % KILLS_PER_TABLE == 0:
+            self.add()
+        if self._chance.random() < TRUNCATES:
+            self.empty_one()
+
+    @contextmanager
+    def server_is_away(self) -> Iterator[None]:
+        """Kill the server; start it again at the end."""
+        self._server.kill()
+        yield
+        self._server.start()
+
+    def write(self, stop: threading.Event, batches: Callable[[], int]) -> None:
+        """Write until ``stop`` is set, with new sessions after each kill of the server.
+
+        Args:
+            batches: returns the number of batches that the query has committed.
+        """
         while not stop.is_set():
             with contextlib.suppress(psycopg.OperationalError, psycopg.InterfaceError):
-                self._write_while_connected(stop)
+                self._write_while_connected(stop, batches)
             stop.wait(0.05)
 
-    def _write_while_connected(self, stop: threading.Event) -> None:
+    def _write_while_connected(self, stop: threading.Event, batches: Callable[[], int]) -> None:
         with contextlib.ExitStack() as stack:
             sessions = [
                 stack.enter_context(contextlib.closing(self._server.connect(self._database)))
@@ -125,6 +154,11 @@ class WrittenTables:
             ]
             writers: dict[str, Writers] = {}
             while not stop.wait(self._chance.uniform(0.0, LONGEST_PAUSE_S)):
+                if self._statements > LEAD_STATEMENTS + STATEMENTS_PER_BATCH * batches():
+                    # The query waits for open transactions, and so must not wait for them in turn.
+                    for found in writers.values():
+                        found.finish()
+                    continue
                 table = self._chance.choice(self._tables)
                 if table not in writers:
                     for other in writers.values():

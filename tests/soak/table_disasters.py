@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,6 @@ from .server_disasters import PROCESSES, ServerDisasters
 from .table_copies import TableCopy, WrittenTables
 
 SERVER = "server"
-KILLS_PER_TABLE = 5
-"""The number of kills after which a table is added."""
-TRUNCATES = 0.3
-"""The probability that a table is emptied after a kill."""
 
 
 class TableDisasters(ServerDisasters):
@@ -32,24 +27,12 @@ class TableDisasters(ServerDisasters):
     away = re.compile(r"server closed the connection|connection .*failed|terminating connection|starting up")
 
     def __init__(self, root: Path, server: PostgresServer, database: str, *, seed: int, **more: Any) -> None:
-        self._server = server
         self.tables = WrittenTables(server, database, seed)
         super().__init__(root, {"postgres": json.dumps(server.options(database))}, seed=seed, **more)
 
-    def _write_to_the_server(self, stop: threading.Event) -> None:
-        self.tables.write(stop)
-
-    @contextmanager
-    def _server_is_away(self) -> Iterator[None]:
-        self._server.kill()
-        yield
-        self._server.start()
-
-    def _grow(self) -> None:
-        if self.outcome.kills.total() % KILLS_PER_TABLE == 0:
-            self.tables.add()
-        if self.chance.random() < TRUNCATES:
-            self.tables.empty_one()
+    @property
+    def _written(self) -> WrittenTables:
+        return self.tables
 
     def _finish(self, life: Life) -> None:
         super()._finish(life)

@@ -27,6 +27,8 @@ MOST_RECORDS = 3_000
 LEAD_RECORDS = 6_000
 RECORDS_PER_BATCH = 4_000
 """Producers may send LEAD_RECORDS, plus RECORDS_PER_BATCH for each batch that the query has committed."""
+KILLS_PER_CHANGE = 2
+"""The number of kills after which partitions are added or, one time in three, a topic."""
 TRANSACTIONS = 0.4
 ABORTS = 0.4
 GROUP = "topic-copy"
@@ -47,7 +49,7 @@ class TopicCopy(Shape):
             "kafka.bootstrap.servers": self.given["kafka"],
             "subscribePattern": "orders_[0-9]+",
             "startingOffsets": "earliest",
-            "stateLocation": str(self.places.state / "copy"),
+            **self.places.state_options("copy"),
             "parallelism": "2",
             "maxOffsetsPerTrigger": "4000",
             # A batch has 27 tasks and cuts the ranges of up to 26 partitions.
@@ -59,7 +61,7 @@ class TopicCopy(Shape):
             "kafka.reconnect.backoff.max.ms": "300",
             "fetchOffset.retryIntervalMs": "100",
         }
-        return self._to_lake(spark.readStream.format("flip27").options(**options).load())
+        return self._to_lake(spark.readStream.format("flip27").options(**options, **self.run_options).load())
 
     def rows(self) -> list[tuple[Key, bytes]]:
         """The records in the sink."""
@@ -111,6 +113,7 @@ class WrittenTopics:
         self._chance = random.Random(seed)
         self._partitions: dict[str, int] = {}
         self._numbers = 0
+        self._kills = 0
         self._sending = threading.Lock()
         self.acknowledged: dict[Key, bytes] = {}
         self.aborted: set[bytes] = set()
@@ -136,11 +139,23 @@ class WrittenTopics:
         self._broker.add_partitions(name, total)
         self._partitions[name] = total
 
+    def grow(self) -> None:
+        """Now and then add partitions or a topic; called after each kill."""
+        self._kills += 1
+        if self._kills % KILLS_PER_CHANGE:
+            return
+        if self._chance.random() < 1 / 3:
+            self.add_topic(self._chance.randint(1, 5))
+        else:
+            self.add_partitions()
+
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """A block in which nothing is sent, and before which everything that was sent is acknowledged."""
+    def server_is_away(self) -> Iterator[None]:
+        """Kill the broker; start it again at the end. Everything that was sent before is acknowledged."""
         with self._sending:
-            yield
+            self._broker.kill()
+        yield
+        self._broker.start()
 
     def write(self, stop: threading.Event, batches: Callable[[], int]) -> None:
         """Write until ``stop`` is set. Records that a killed broker has not acknowledged are not sent again.

@@ -8,7 +8,6 @@ written its file. The query keeps reading, and the producers resume while the br
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +20,6 @@ from .server_disasters import PROCESSES, ServerDisasters
 from .topic_copies import TopicCopy, WrittenTopics
 
 BROKER = "broker"
-KILLS_PER_CHANGE = 2
-"""The number of kills after which partitions are added or, one time in three, a topic."""
 
 
 class TopicDisasters(ServerDisasters):
@@ -34,28 +31,12 @@ class TopicDisasters(ServerDisasters):
     away = re.compile(r"_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT")
 
     def __init__(self, root: Path, broker: KafkaBroker, *, seed: int, **more: Any) -> None:
-        self._broker = broker
         self.topics = WrittenTopics(broker, seed)
         super().__init__(root, {"kafka": broker.address}, seed=seed, **more)
 
-    def _write_to_the_server(self, stop: threading.Event) -> None:
-        (shape,) = self._shapes.values()
-        self.topics.write(stop, shape.places.batches)
-
-    @contextmanager
-    def _server_is_away(self) -> Iterator[None]:
-        with self.topics.paused():
-            self._broker.kill()
-        yield
-        self._broker.start()
-
-    def _grow(self) -> None:
-        if self.outcome.kills.total() % KILLS_PER_CHANGE:
-            return
-        if self.chance.random() < 1 / 3:
-            self.topics.add_topic(self.chance.randint(1, 5))
-        else:
-            self.topics.add_partitions()
+    @property
+    def _written(self) -> WrittenTopics:
+        return self.topics
 
     def _finish(self, life: Life) -> None:
         super()._finish(life)

@@ -32,7 +32,7 @@ class AuditedSoak:
     @contextmanager
     def life(self, **settings: str) -> Iterator[Life]:
         """A Spark process that runs the query, with these settings after ``spark.``."""
-        life = Life(
+        life = Life.start(
             root=self._folder,
             state=self._folder / "state",
             shapes=[self.shape.name],

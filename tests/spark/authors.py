@@ -48,6 +48,19 @@ class OrdersReader(SplitReader[Order]):
         yield (split.number, split.split_id)
 
 
+class SwappedReader(SplitReader[Order]):
+    """Yields its two columns of text in another order than that of its schema."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema([("left", pa.string()), ("right", pa.string())])
+
+    def read(self, split: Order) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict(
+            {"right": [f"right {split.number}"], "left": [f"left {split.number}"]}
+        )
+
+
 class FailingOnce(TextReader):
     """Fails while a file named ``poison`` exists next to the landing folder."""
 

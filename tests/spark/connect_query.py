@@ -22,7 +22,16 @@ import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 from flip27_source.metrics import QueryMetrics, listener_for
 from flip27_source.native import native_batches
-from tests.spark.streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from tests.spark.streams import (
+    ENDING,
+    Folders,
+    each_batch,
+    file_stream,
+    lake_lines,
+    run_to_end,
+    to_lake,
+    wait_for,
+)
 
 DEADLINE_SECONDS = 220
 """Shorter than the test's deadline, so that the test shows what each thread of this program waits for."""
@@ -107,7 +116,7 @@ def main(root: str) -> None:
     print("restarted", lake_lines(spark, folders))
     flip27_source.register(spark, "letters", enumerator=Letters, reader=LettersReader)
     letters = Folders(Path(root) / "letters")
-    run_to_end(to_lake(spark.readStream.format("letters").load(), letters))
+    run_to_end(to_lake(spark.readStream.format("letters").options(**ENDING).load(), letters))
     print("registered", lake_lines(spark, letters))
     batch = spark.read.format("flip27").options(enumerator="sequence", end="5").load()
     print("batch", sorted(row.id for row in batch.collect()))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests import checkpoint_files
 from tests.spark.jvm import jvm_of
-from tests.spark.streams import Folders, file_stream, to_lake
+from tests.spark.streams import Folders, file_stream, run_to_end, to_lake
 
 
 def main(root: str, state: str) -> None:
@@ -33,7 +33,7 @@ def main(root: str, state: str) -> None:
     here = "tests.spark.authors"
     classes = {"enumerator": f"{here}:CrashingFiles", "reader": f"{here}:CrashingText"}
     frame = file_stream(spark, folders, **classes, stateLocation=state, maxFilesPerTrigger=4)
-    to_lake(frame, folders).awaitTermination()
+    run_to_end(to_lake(frame, folders), deadline_s=600)
     print("finished", flush=True)
     spark.stop()
 

@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from time import monotonic, sleep
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from flip27_source.spark.versions import PASSES_LIMITS
+
 DEADLINE_S = 60.0
+
+ENDING: dict[str, Any] = {} if PASSES_LIMITS else {"availableNow": "true"}
+"""Options of a source that reads what is there when its query starts."""
+
+UNTIL_END: dict[str, Any] = {"availableNow": True} if PASSES_LIMITS else {"processingTime": "0 seconds"}
+"""The trigger of their query, which ``run_to_end`` ends where Trigger.AvailableNow is a single batch."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +55,20 @@ class Folders:
 
 
 def file_stream(
-    spark: SparkSession, folders: Folders, *, schema: str | None = None, **options: Any
+    spark: SparkSession, folders: Folders, *, schema: str | None = None, ends: bool = True, **options: Any
 ) -> DataFrame:
-    """Return a stream of the landed files, read by flip27: by default their lines."""
+    """Return a stream of the landed files, read by flip27: by default their lines.
+
+    Args:
+        ends: whether its query is for ``run_to_end``.
+    """
     folders.landing.mkdir(parents=True, exist_ok=True)
     chosen = {
         "enumerator": "files",
         "reader": "text",
         "stateLocation": str(folders.state),
         "discoveryInterval": "50ms",
+        **(ENDING if ends else {}),
     } | options
     given = {name: value for name, value in chosen.items() if value is not None}
     reader = spark.readStream.format("flip27").options(**given)
@@ -67,7 +81,7 @@ def to_lake(frame: DataFrame, folders: Folders, **trigger: Any) -> StreamingQuer
         frame.writeStream.format("parquet")
         .option("checkpointLocation", str(folders.checkpoint))
         .option("path", str(folders.lake))
-        .trigger(**(trigger or {"availableNow": True}))
+        .trigger(**(trigger or UNTIL_END))
         .start()
     )
 
@@ -78,7 +92,7 @@ def each_batch(
     """Start a query that calls a function for each batch."""
     writer = frame.writeStream.foreachBatch(function)
     writer = writer.option("checkpointLocation", str(folders.checkpoint))
-    return writer.trigger(**(trigger or {"availableNow": True})).start()
+    return writer.trigger(**(trigger or UNTIL_END)).start()
 
 
 @contextmanager
@@ -105,9 +119,19 @@ def run_files(spark: SparkSession, folders: Folders, **options: Any) -> None:
     run_to_end(to_lake(file_stream(spark, folders, **options), folders))
 
 
-def run_to_end(query: StreamingQuery) -> None:
-    """Wait for a query that ends by itself."""
-    assert query.awaitTermination(DEADLINE_S), "the query did not end"
+def run_to_end(query: StreamingQuery, deadline_s: float = DEADLINE_S) -> None:
+    """Wait until a query has read what was there when it started, and has ended."""
+    if PASSES_LIMITS:
+        assert query.awaitTermination(deadline_s), "the query did not end"
+        return
+    late = Timer(deadline_s, query.stop)
+    late.start()
+    try:
+        query.processAllAvailable()
+        assert late.is_alive(), "the query did not end"
+    finally:
+        late.cancel()
+        query.stop()
 
 
 def lake_lines(spark: SparkSession, folders: Folders) -> list[str]:

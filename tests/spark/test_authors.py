@@ -19,7 +19,7 @@ import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 from flip27_source.spark.registration import drop_type_caches
 
-from .streams import Folders, lake_lines, run_files, run_to_end, to_lake
+from .streams import ENDING, Folders, lake_lines, run_files, run_to_end, to_lake
 
 HERE = "tests.spark.authors"
 ORDERS = {"enumerator": f"{HERE}:OrdersEnumerator", "reader": f"{HERE}:OrdersReader"}
@@ -27,9 +27,15 @@ ORDERS = {"enumerator": f"{HERE}:OrdersEnumerator", "reader": f"{HERE}:OrdersRea
 
 def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, folders: Folders) -> None:
     for last in (3, 3, 5):
-        frame = spark.readStream.format("flip27").options(**ORDERS, upTo=last).load()
+        frame = spark.readStream.format("flip27").options(**ORDERS, **ENDING, upTo=last).load()
         run_to_end(to_lake(frame.selectExpr("name as value"), folders))
     assert lake_lines(spark, folders) == [f"order-{n}" for n in range(1, 6)]
+
+
+def test_columns_in_another_order_arrive_by_name(spark: SparkSession) -> None:
+    """Spark before 4.2 takes the columns of a batch by their places, and would swap these two."""
+    reader = spark.read.format("flip27").options(**ORDERS | {"reader": f"{HERE}:SwappedReader"}, upTo=1)
+    assert [row.asDict() for row in reader.load().collect()] == [{"left": "left 1", "right": "right 1"}]
 
 
 def test_classes_without_an_importable_name_are_registered_as_a_format(
@@ -53,7 +59,7 @@ def test_classes_without_an_importable_name_are_registered_as_a_format(
 
     flip27_source.register(spark, "letters", enumerator=Letters, reader=LettersReader)
     for _ in range(2):
-        run_to_end(to_lake(spark.readStream.format("letters").load(), folders))
+        run_to_end(to_lake(spark.readStream.format("letters").options(**ENDING).load(), folders))
     assert lake_lines(spark, folders) == ["a", "b", "c"]
 
 
@@ -92,7 +98,7 @@ def test_a_module_that_only_the_driver_has_can_be_sent_along(
         spark.read.format("by_name").load().collect()
     flip27_source.register(spark, "sent_along", **classes, by_value=True)
     for _ in range(2):
-        run_to_end(to_lake(spark.readStream.format("sent_along").load(), folders))
+        run_to_end(to_lake(spark.readStream.format("sent_along").options(**ENDING).load(), folders))
     assert lake_lines(spark, folders) == ["a", "b", "c"]
 
 

@@ -28,7 +28,7 @@ def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
         return sum(line in lines for lines in seen.values())
 
     folders.land("a.txt", ["a"])
-    stream = file_stream(spark, folders, requestInterval="100ms", discoveryInterval="10ms")
+    stream = file_stream(spark, folders, requestInterval="100ms", discoveryInterval="10ms", ends=False)
     with running(each_batch(stream, folders, keep, processingTime="50 milliseconds")) as query:
         wait_for(lambda: times_seen("a") == 1, query)
         between = dt.datetime.now(dt.UTC)

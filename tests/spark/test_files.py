@@ -14,6 +14,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from .streams import (
     DEADLINE_S,
+    ENDING,
+    UNTIL_END,
     Folders,
     each_batch,
     file_stream,
@@ -39,6 +41,25 @@ def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_
     assert expected.where("at is not null").count() == 2
     written = spark.read.schema(ORDERS).parquet(str(folders.lake))
     assert_df_equality(written, expected, ignore_row_order=True)
+
+
+def test_a_path_alone_is_read_by_the_reader_of_its_names_also_after_its_files_were_removed(
+    spark: SparkSession, folders: Folders
+) -> None:
+    path = str(folders.landing)
+
+    def run() -> list[int]:
+        stream = spark.readStream.format("flip27").options(stateLocation=str(folders.state), **ENDING)
+        run_to_end(to_lake(stream.load(path), folders))
+        return sorted(row.id for row in spark.read.parquet(str(folders.lake)).collect())
+
+    folders.land("a.json", ['{"id": 1}'])
+    assert [row.id for row in spark.read.format("flip27").load(path).collect()] == [1]
+    assert run() == [1]
+    (folders.landing / "a.json").unlink()
+    assert run() == [1]
+    folders.land("b.JSON", ['{"id": 2}'])
+    assert run() == [1, 2]
 
 
 def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, folders: Folders) -> None:
@@ -105,7 +126,7 @@ def test_files_are_cleaned_only_after_their_batch_is_committed_so_a_repeated_bat
             raise RuntimeError("crash")
 
     def start() -> StreamingQuery:
-        frame = file_stream(spark, folders, **options)
+        frame = file_stream(spark, folders, ends=False, **options)
         return each_batch(frame, folders, keep, processingTime="50 milliseconds")
 
     with pytest.raises(StreamingQueryException, match="crash"):
@@ -126,7 +147,7 @@ def batches(frame: DataFrame, checkpoint: Path) -> list[list[str]]:
         found.append(sorted(row.value for row in batch.collect()))
 
     writer = frame.writeStream.option("checkpointLocation", str(checkpoint))
-    run_to_end(writer.foreachBatch(keep).trigger(availableNow=True).start())
+    run_to_end(writer.foreachBatch(keep).trigger(**UNTIL_END).start())
     return found
 
 
@@ -160,7 +181,10 @@ def test_the_batches_are_the_same_as_those_of_sparks_own_source_for_a_glob_and_i
             reader = spark.readStream.format(source).options(**options)
             if source == "flip27":
                 reader = reader.options(
-                    enumerator="files", reader="text", stateLocation=str(tmp_path / "ours" / "state")
+                    enumerator="files",
+                    reader="text",
+                    stateLocation=str(tmp_path / "ours" / "state"),
+                    **ENDING,
                 )
             found += batches(reader.load(glob), tmp_path / source)
     assert read["flip27"] == read["text"]

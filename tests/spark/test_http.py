@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
 from tests.readers.http_api.reading import KINDS, records
 
-from .streams import Folders, run_to_end, running, to_lake, wait_for
+from .streams import ENDING, Folders, run_to_end, running, to_lake, wait_for
 
 SECRET = "s3cr3t-of-the-api"
 
@@ -49,10 +49,10 @@ def test_two_endpoints_are_read_exactly_once_over_several_runs_with_a_misbehavin
     spark: SparkSession, folders: Folders, api: HttpApi, kind: str
 ) -> None:
     api.misbehaves(None, Fails(503, retry_after="0"), None, HangsUp(), Cuts(), None, ChangesPageSize(5))
-    run_to_end(to_lake(stream(spark, folders, api, kind), folders))
+    run_to_end(to_lake(stream(spark, folders, api, kind, **ENDING), folders))
     assert lake_ids(spark, folders) == sorted([*range(30)] * 2)
     api.records += records(*range(30, 37))
-    run_to_end(to_lake(stream(spark, folders, api, kind), folders))
+    run_to_end(to_lake(stream(spark, folders, api, kind, **ENDING), folders))
     assert lake_ids(spark, folders) == sorted([*range(37)] * 2)
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import orc
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as fn
 
 from flip27_source.native import native_batches
 
@@ -56,7 +57,11 @@ def test_one_batch_has_files_of_different_partition_columns(
     "column",
     [
         "parse_json('1') v", "named_struct('i', interval '1' year) v", "array(interval '1' day) v",
-        "'ABC' COLLATE UTF8_LCASE v", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') v",
+        "'ABC' COLLATE UTF8_LCASE v",
+        pytest.param(
+            "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') v",
+            marks=pytest.mark.skipif(not hasattr(fn, "st_geomfromwkb"), reason="needs Spark 4.1"),
+        ),
     ],
 )  # fmt: skip
 def test_files_whose_schema_cannot_be_recorded_are_not_quarantined(
@@ -178,6 +183,45 @@ def test_a_file_whose_partition_value_does_not_suit_the_recorded_type_is_quarant
     assert len(quarantined(spark, folders)) == 1
 
 
+@pytest.mark.parametrize(
+    ("native", "stores", "bad"),
+    [({}, [7], ["b"]), ({"schema": "id long, store string"}, ["007", "ab"], [])],
+    ids=["inferred", "given"],
+)
+def test_partition_values_that_look_like_numbers_are_texts_if_the_schema_says_so(
+    spark: SparkSession, folders: Folders, native: dict[str, Any], stores: list[Any], bad: list[str]
+) -> None:
+    land(folders, "store=007/a", id=[1])
+    found = delivered_by(spark, folders, {"format": "parquet", **native})
+    land(folders, "store=ab/b", id=[2])
+    found += delivered_by(spark, folders, {"format": "parquet", **native}, onSplitError="quarantine")
+    assert [row[1] for _, rows in found for row in rows] == stores
+    assert quarantined(spark, folders) == bad
+
+
+@pytest.mark.parametrize("is_shredded", [False, True])
+def test_with_a_schema_variants_are_read_whether_they_are_shredded_or_null(
+    spark: SparkSession, folders: Folders, is_shredded: bool
+) -> None:
+    folders.landing.mkdir()
+    option = "spark.sql.variant.writeShredding.enabled"
+    spark.conf.set(option, str(is_shredded).lower())
+    try:
+        values = '(1, parse_json(\'{"a": 1, "b": "x"}\')), (2, NULL), (3, parse_json(\'[null]\'))'
+        frame = spark.sql(f"SELECT * FROM VALUES {values} AS t(id, v)").coalesce(1)
+        frame.write.parquet(str(folders.root / "made"))
+    finally:
+        spark.conf.unset(option)
+    next((folders.root / "made").glob("*.parquet")).rename(folders.landing / "a.parquet")
+    found: list[Any] = []
+
+    def write(frame: DataFrame, _: int) -> None:
+        found.extend(tuple(row) for row in frame.selectExpr("id", "to_json(v)").collect())
+
+    run(spark, folders, native_batches(write, format="parquet", schema="id int, v variant"))
+    assert sorted(found) == [(1, '{"a":1,"b":"x"}'), (2, None), (3, "[null]")]
+
+
 @pytest.mark.parametrize("mode", ["none", "failOnNewColumns"])
 def test_files_without_content_have_no_rows_and_determine_no_columns(
     spark: SparkSession, folders: Folders, mode: str
@@ -252,6 +296,19 @@ def test_columns_that_differ_only_in_case_are_errors_of_their_files_if_the_sessi
         )
         assert [row for _, rows in batches for row in rows] == [(0, "x"), (2, "x")]
         assert quarantined(spark, own) == ["1"]
+
+
+def test_columns_of_one_csv_header_that_differ_only_in_case_need_a_schema(
+    spark: SparkSession, folders: Folders
+) -> None:
+    exact = spark.newSession()
+    exact.conf.set("spark.sql.caseSensitive", "true")
+    folders.land("a.csv", ["id,ID", "1,2"])
+    native = {"format": "csv", "header": True}
+    with pytest.raises(StreamingQueryException, match="the field ID, and there is the field id"):
+        delivered_by(exact, folders, native)
+    given = native | {"schema": "id int, ID int"}
+    assert delivered_by(exact, folders, given) == [(["id", "ID"], [(1, 2)])]
 
 
 def test_what_is_recorded_does_not_depend_on_files_that_are_quarantined(

@@ -147,19 +147,28 @@ def test_a_malformed_line_fails_the_query_if_the_mode_says_so(
 
 
 def test_lines_that_from_json_would_guess_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
-    folder = written(tmp_path / "in", a=b'{"id": 1, "name": "\xff"}\n{"id": 2, "\xed\xa0\x80": 1}\n')
+    guessed = [b'{"id": 1, "name": "\xff"}', b'{"id": 2, "\xed\xa0\x80": 1}']
+    folder = written(tmp_path / "in", a=b"\n".join(guessed))
     ours, theirs = both(spark, folder, "json", "id int, name string, _corrupt_record string")
-    assert [(row.id, row.name) for row in ours.collect()] == [(None, None)] * 2
-    assert_df_equality(
-        ours.withColumn("_corrupt_record", fn.hex("_corrupt_record")),
-        theirs.withColumn("_corrupt_record", fn.hex("_corrupt_record")),
-    )
+    in_hex = fn.hex("_corrupt_record").alias("line")
+    rows = ours.select("id", "name", in_hex).collect()
+    assert [tuple(row) for row in rows] == [(None, None, line.hex().upper()) for line in guessed]
+    # Spark 4.0 takes the name in the second line, which is not UTF-8.
+    assert rows[0] in theirs.select("id", "name", in_hex).collect()
 
 
 def test_a_line_that_from_csv_would_cut_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a="1,a\uffffb\n2,c\n")
     rows = parsed(lines(spark, folder), "csv", "id int, name string, _corrupt_record string").collect()
     assert rows == [(None, None, "1,a\uffffb"), (2, "c", None)]
+
+
+def test_a_byte_order_mark_is_text_in_every_line_of_csv(spark: SparkSession) -> None:
+    rows = [("\ufeffa",), ("\ufeff",), ("\ufeff\ufeffb",), ("c",), ("\ufeffd,e",)]
+    for partitions in (1, 5):
+        stream = spark.createDataFrame(rows, "value string").repartition(partitions)
+        found = parsed(stream, "csv", "name string, _corrupt_record string").collect()
+        assert set(found) == {(*row, None) for row in rows[:-1]} | {("\ufeffd", "\ufeffd,e")}
 
 
 def test_bytes_are_decoded_as_the_option_encoding_says(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,7 +212,8 @@ def test_a_line_is_parsed_into_one_variant_column(
 ) -> None:
     content = {"csv": "1,a\n2\n", "json": '{"a": 1.5}\n[1, 2]\n{\n'}[format_name]
     folder = written(tmp_path / "in", a=content)
-    ours, theirs = both(spark, folder, format_name, "v variant", singleVariantColumn="v")
+    ours = parsed(lines(spark, folder), format_name, "v variant", singleVariantColumn="v")
+    theirs = spark.read.format(format_name).option("singleVariantColumn", "v").load(str(folder))
     assert theirs.where("v is not null").count() == 2
     as_text = fn.to_json("v").alias("v")
     assert_df_equality(ours.select(as_text), theirs.select(as_text))
@@ -352,7 +362,7 @@ def test_every_option_of_sparks_readers_is_taken_or_refused_with_a_remedy(spark:
         names = set()
         while known.hasNext():
             names.add(known.next())
-        assert len(names) > 30
+        assert len(names) >= 30
         for name in names - set(TAKEN[format_name]):
             with pytest.raises(OptionError, match=rf"option {name} of Spark's (.|\n)*What to do:"):
                 line_options(format_name, {name: "not the default"})

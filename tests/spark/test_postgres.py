@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.postgres_server import PostgresServer
 from tests.replica import TABLE, Replica, Writers, rows_of
 
-from .streams import Folders, run_to_end, to_lake, wait_for
+from .streams import ENDING, Folders, run_to_end, to_lake, wait_for
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ def test_a_replica_in_files_equals_the_table_over_several_runs(
     spark: SparkSession, shop: Shop, folders: Folders
 ) -> None:
     writers = Writers(shop.sessions, "public.orders", seed=1)
-    run_to_end(to_lake(stream(spark, shop, folders), folders))
+    run_to_end(to_lake(stream(spark, shop, folders, **ENDING), folders))
     for _ in range(2):
         writers.act(40)
         writers.finish()
-        run_to_end(to_lake(stream(spark, shop, folders), folders))
+        run_to_end(to_lake(stream(spark, shop, folders, **ENDING), folders))
     replica = Replica()
     replica.apply(changes(spark, folders))
     assert replica.rows == rows_of(shop.connection, "orders")

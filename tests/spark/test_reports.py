@@ -9,19 +9,22 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from flip27_source.spark.versions import PASSES_LIMITS
 from tests.s3_server import S3Bucket
 from tests.soak.shapes import TALKING, Places, Talking
 from tests.spark.jvm import jvm_of
+from tests.spark_features import needs
 
 from .audited_soak import assert_exact
-from .streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from .streams import ENDING, Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
 
 def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFrame:
     """Return a stream of the soak test's source, whose enumerator and readers exchange counted events."""
-    reader = spark.readStream.format("flip27").options(**(TALKING | COUNTERS | options), parallelism=2)
+    given = TALKING | COUNTERS | ENDING | options
+    reader = spark.readStream.format("flip27").options(**given, parallelism=2)
     return (reader if state is None else reader.option("stateLocation", state)).load()
 
 
@@ -76,11 +79,12 @@ def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> Non
     assert frame.where("split <> 'audit'").count() == 800
 
 
+@needs("in `latestOffset` of progress events")
 def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
     spark: SparkSession, folders: Folders
 ) -> None:
     folders.land("a.txt", ["x", "y"])
-    frame = file_stream(spark, folders, taskReports="always")
+    frame = file_stream(spark, folders, ends=False, taskReports="always")
     query = to_lake(frame, folders, processingTime="0 seconds")
     wait_for(lambda: lake_lines(spark, folders) == ["x", "y"] if folders.lake.exists() else False, query)
     folders.land("b.txt", ["z"])
@@ -91,17 +95,18 @@ def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
     assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [2, 1]
 
 
+_SUFFIXES = ["WithAdmissionControl", "WithTriggerAvailableNow"] if PASSES_LIMITS else [""]
 _PACKAGE = "org.apache.spark.sql.execution.datasources.v2.python"
 
 
-@pytest.mark.parametrize(
-    "name", ["PythonMicroBatchStreamWithAdmissionControl", "PythonMicroBatchStreamWithTriggerAvailableNow"]
-)
-def test_spark_describes_a_python_source_by_the_address_of_an_object(spark: SparkSession, name: str) -> None:
+@pytest.mark.parametrize("suffix", _SUFFIXES)
+def test_spark_describes_a_python_source_by_the_address_of_an_object(
+    spark: SparkSession, suffix: str
+) -> None:
     """``description`` is the result of ``toString``, which this class lacks.
 
     If this test fails, Spark has begun to name sources.
     """
-    kind = jvm_of(spark).java.lang.Class.forName(f"{_PACKAGE}.{name}")
+    kind = jvm_of(spark).java.lang.Class.forName(f"{_PACKAGE}.PythonMicroBatchStream{suffix}")
     (to_string,) = [method for method in kind.getMethods() if method.getName() == "toString"]
     assert to_string.getDeclaringClass().getName() == "java.lang.Object"

@@ -18,7 +18,17 @@ from pyspark.sql.streaming import StreamingQuery
 from flip27_source import savepoints
 from tests.s3_server import S3Bucket
 
-from .streams import DEADLINE_S, Folders, committed_batches, each_batch, file_stream, run_to_end, wait_for
+from .streams import (
+    DEADLINE_S,
+    ENDING,
+    UNTIL_END,
+    Folders,
+    committed_batches,
+    each_batch,
+    file_stream,
+    run_to_end,
+    wait_for,
+)
 
 
 def collected(
@@ -48,7 +58,7 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     lines = [f"{number:02d}-{row}" for number in range(30) for row in range(3)]
     for number in range(30):
         original.land(f"{number}.txt", [line for line in lines if line.startswith(f"{number:02d}-")])
-    frame = file_stream(spark, original, maxFilesPerTrigger="2", requestInterval="50ms")
+    frame = file_stream(spark, original, ends=False, maxFilesPerTrigger="2", requestInterval="50ms")
     query, before = collected(frame, original, processingTime="0 seconds")
     wait_for(lambda: len(committed_batches(original)) >= 2, query)
     made = savepoints.create(state=str(original.state), to=str(tmp_path / "saved"))
@@ -65,10 +75,10 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
         spark.readStream.format("flip27")
         .options(enumerator="files", reader="text", stateLocation=str(fork.state), **bucket.options)
         .options(savepoint=f"s3://{saved}", pathRewrite=f"{original.landing}={moved}/landing")
-        .options(parallelism="1", maxPartitionBytes="1m")
+        .options(parallelism="1", maxPartitionBytes="1m", **ENDING)
         .load(f"{moved}/landing")
     )
-    query, after = collected(resumed, fork, availableNow=True)
+    query, after = collected(resumed, fork)
     run_to_end(query)
     assert made.batch_id is not None
     rows = [row for batch_id, rows in before.items() if batch_id <= made.batch_id for row in rows]
@@ -82,26 +92,27 @@ def test_a_windowed_count_that_is_forked_while_it_runs_continues_like_the_origin
     folders = Folders(tmp_path / "original")
     found: dict[str, int] = {}
 
-    def counting(checkpoint: Path, state: str, files: int, **trigger: Any) -> StreamingQuery:
+    def counting(checkpoint: Path, state: str, files: int, *, ends: bool) -> StreamingQuery:
         found.clear()
 
         def collect(frame: DataFrame, batch_id: int) -> None:
             found.clear()
             found.update({str(row.start): row.number for row in frame.collect()})
 
-        lines = file_stream(spark, folders, stateLocation=state, maxFilesPerTrigger=files)
+        lines = file_stream(spark, folders, ends=ends, stateLocation=state, maxFilesPerTrigger=files)
         counted = lines.groupBy(window(to_timestamp("value"), "1 hour")).agg(count("*").alias("number"))
         writer: Any = counted.select("window.start", "number").writeStream.foreachBatch(collect)
         writer.outputMode("complete").option("checkpointLocation", str(checkpoint))
+        trigger = UNTIL_END if ends else {"processingTime": "0 seconds"}
         return writer.trigger(**trigger).start()  # type: ignore[no-any-return]
 
     def counts(checkpoint: Path, state: str) -> dict[str, int]:
-        run_to_end(counting(checkpoint, state, 100, availableNow=True))
+        run_to_end(counting(checkpoint, state, 100, ends=True))
         return dict(found)
 
     for number in range(8):
         folders.land(f"{number}", [f"2026-01-01 1{number % 2}:0{number}:00", "2026-01-01 12:00:00"])
-    query = counting(folders.checkpoint, str(folders.state), 1, processingTime="0 seconds")
+    query = counting(folders.checkpoint, str(folders.state), 1, ends=False)
     wait_for(lambda: len(committed_batches(folders)) >= 2, query)
     made = savepoints.create(state=str(folders.state), to=str(tmp_path / "saved"), query=True)
     query.stop()
@@ -119,12 +130,12 @@ def test_a_query_is_stopped_with_a_savepoint_without_naming_its_state_location(
 ) -> None:
     original, fork = Folders(tmp_path / "home"), Folders(tmp_path / "fork")
     original.land("1.txt", ["one"])
-    query, before = collected(file_stream(spark, original), original, processingTime="0 seconds")
+    query, before = collected(file_stream(spark, original, ends=False), original, processingTime="0 seconds")
     wait_for(lambda: len(committed_batches(original)) >= 1, query)
     made = savepoints.stop_with_savepoint(query, str(tmp_path / "saved"))
     assert not query.isActive
     original.land("2.txt", ["two"])
     options = {"stateLocation": str(fork.state), "savepoint": made.directory}
-    query, after = collected(file_stream(spark, original, **options), fork, availableNow=True)
+    query, after = collected(file_stream(spark, original, **options), fork)
     run_to_end(query)
     assert [line for lines in (*before.values(), *after.values()) for line in lines] == ["one", "two"]

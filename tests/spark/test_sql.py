@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.enumerators.sql.shops import ORDERS, Shop, postgres_shop
 from tests.postgres_server import PostgresServer
 
-from .streams import Folders, forget_commit, run_to_end, to_lake
+from .streams import ENDING, Folders, forget_commit, run_to_end, to_lake
 
 
 def stream(spark: SparkSession, folders: Folders, shop: Shop) -> DataFrame:
-    options = {**shop.options, "stateLocation": str(folders.state), "partitionRows": "2"}
+    options = {**shop.options, "stateLocation": str(folders.state), "partitionRows": "2", **ENDING}
     return spark.readStream.format("flip27").options(**options).load()
 
 

@@ -73,7 +73,8 @@ def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushe
 
 def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, folders: Folders) -> None:
     folders.land("0.txt", ["x"])
-    query = to_lake(file_stream(spark, folders, retainedCheckpoints="2"), folders, processingTime="0 seconds")
+    stream = file_stream(spark, folders, ends=False, retainedCheckpoints="2")
+    query = to_lake(stream, folders, processingTime="0 seconds")
     for number in range(1, 14):
         wait_for(lambda n=number: len(committed_batches(folders)) >= n, query)
         folders.land(f"{number}.txt", ["x"])

@@ -162,6 +162,12 @@ def test_state_is_searched_in_the_spark_checkpoint_and_two_levels_below(tmp_path
         assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
 
 
+def test_a_file_of_the_user_in_the_spark_checkpoint_is_not_searched(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt", state="flip27")
+    (query.checkpoint / "notes.txt").write_text("")
+    assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
+
+
 def test_of_two_copies_of_the_state_the_one_with_sparks_newest_checkpoint_is_read(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt")
     shutil.copytree(query.checkpoint / "flip27", query.checkpoint / "backup")

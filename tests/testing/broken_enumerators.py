@@ -30,6 +30,7 @@ class QueueState:
     found: int
     waiting: list[Piece]
     number: int = 0
+    note: str = ""
 
 
 class Sound(SplitEnumerator[Piece]):
@@ -61,6 +62,18 @@ class Sound(SplitEnumerator[Piece]):
 
     def snapshot_state(self, checkpoint_id: int) -> QueueState:
         return QueueState(found=self.found, waiting=list(self.waiting), number=self.number)
+
+
+@dataclass
+class Thawed:
+    split_id: str
+    position: int = 0
+
+
+class AssignsWhatCanChange(Sound):
+    """Its splits have a class that is not frozen."""
+
+    split_type = Thawed
 
 
 class NeverEnds(Sound):
@@ -191,6 +204,7 @@ class LooksByCount(Sound):
 
 
 BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
+    "a split is a value that nobody changes": AssignsWhatCanChange,
     "the enumerator runs out of splits": NeverEnds,
     "split ids are unique": UsesAnIdTwice,
     "another enumerator finds the same splits with the same ids": NamesBySerialNumber,

@@ -103,6 +103,14 @@ class LeavesItsDoorOpen(PieceReader):
         LeavesItsDoorOpen.is_open = False
 
 
+class EndsAtAnError(PieceReader):
+    def read(self, split: Piece) -> Iterator[Any]:
+        try:
+            yield from super().read(split)
+        except OSError:
+            return
+
+
 class SetsAsideUnderItsOwnName(PieceReader):
     @classmethod
     def quarantines(cls, options: Options) -> bool:
@@ -239,6 +247,7 @@ BROKEN_READERS: dict[str, type[SplitReader[Any]]] = {
     "other splits do not change the rows of a split": LooksAtTheSplitBefore,
     "a stored split is read like the original": LooksAtTheTypeOfATuple,
     "a reader may be abandoned halfway": LeavesItsDoorOpen,
+    "an error while reading is not taken for the end of a split (R12)": EndsAtAnError,
     "a quarantined part is a separate split, and is quarantined again (R5)": SetsAsideUnderItsOwnName,
     "a reader that yields Progress declares it in its class": MarksUnasked,
     "splits read together give the same rows as one by one": LosesTheLastTogether,

@@ -11,15 +11,20 @@ from flip27_source.options import Options
 from flip27_source.reader import SplitReader
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.testing import Batch, MicroBatchEngine
+from flip27_source.testing.change_laws import Changes
+from tests.testing import changing_table
 from tests.testing.broken_enumerators import (
     FOUND,
+    AssignsWhatCanChange,
     ForgetsWhatWaits,
     NeedsTwoSubtasks,
     Piece,
     QueueState,
     Sound,
 )
-from tests.testing.broken_readers import ROWS, GivesLessToLaterAttempts, PieceReader
+from tests.testing.broken_readers import ROWS, EndsAtAnError, GivesLessToLaterAttempts, PieceReader
+from tests.testing.changing_table import ChangeReader, FollowsChanges
+from tests.testing.table_and_log import Part, TableThenLog
 
 EVERYTHING = [(row,) for name in FOUND for row in ROWS[name]]
 
@@ -34,6 +39,7 @@ class Broken:
     promised: list[Any] | None = None
     grow: Callable[[], object] | None = None
     update: Callable[[], object] | None = None
+    changes: Changes | None = None
 
 
 class HandsOutTwoAtATime(Sound):
@@ -208,7 +214,26 @@ class NeedsAStore(MicroBatchEngine):
         return super().rows if self.store is not None else []
 
 
+class SaysNothingOfLosses(ChangeReader):
+    def read(self, split: Part) -> Iterator[Any]:
+        if not split.is_log or split.low >= changing_table.KEPT_FROM[0]:
+            yield from super().read(split)
+
+
+class TakesDeletesForNothing(ChangeReader):
+    def read(self, split: Part) -> Iterator[Any]:
+        yield from (row for row in super().read(split) if row[1] is not None)
+
+
+CHANGES = Changes(
+    change=changing_table.change,
+    identity=changing_table.key_of,
+    replay=changing_table.replay,
+    lose=changing_table.lose,
+)
+
 BROKEN: dict[str, Broken] = {
+    "a split is a value that nobody changes": Broken(enumerator=AssignsWhatCanChange),
     "an undisturbed run ends and delivers every row": Broken(promised=[(1,), (2,)]),
     "every row exactly once, at any parallelism": Broken(enumerator=NeedsTwoSubtasks),
     "a batch read gives the same rows": Broken(enumerator=HandsOutTwoAtATime, promised=EVERYTHING),
@@ -235,7 +260,14 @@ BROKEN: dict[str, Broken] = {
     "added rows are read exactly once": Broken(
         enumerator=FindsByCount, grow=lambda: FOUND.append(f"0{len(FOUND)}")
     ),
+    "an error while reading is not taken for the end of a split (R12)": Broken(reader=EndsAtAnError),
     "changed rows appear once per key when a batch is run again (R16)": Broken(
         enumerator=NotesTheVersion, reader=LosesRowsThatHaveChanged, update=lambda: VERSIONS.append(1)
+    ),
+    "changes add up to the table of the source, whenever they come": Broken(
+        enumerator=FollowsChanges, reader=TakesDeletesForNothing, changes=CHANGES
+    ),
+    "data that is gone is reported, or stops the query (R12)": Broken(
+        enumerator=TableThenLog, reader=SaysNothingOfLosses, changes=CHANGES
     ),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import AttemptError, SchemaError, SplitReadError
+from flip27_source.errors import AttemptError, NewColumnsError, SchemaError, SplitReadError
 from flip27_source.snapshots.store import LocalStore, MemoryStore
 from flip27_source.testing import (
     BOOM,
@@ -294,6 +294,24 @@ def test_a_source_without_end_is_detected() -> None:
 def test_a_schema_that_is_missing_and_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no schema is set, and there is no file yet"):
         MicroBatchEngine({"enumerator": "files", "reader": "json", "path": str(tmp_path)})
+
+
+@pytest.mark.parametrize("schema", [None, pa.schema({"id": pa.int64()})], ids=["found", "given"])
+def test_new_columns_stop_the_query_as_in_spark_unless_the_schema_is_given(
+    tmp_path: Path, schema: pa.Schema | None
+) -> None:
+    (landing := tmp_path / "landing").mkdir()
+    (landing / "1.json").write_text('{"id": 1}\n')
+    options = {"enumerator": "files", "reader": "json", "path": str(landing)}
+    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")}, schema=schema)
+    engine.process_all_available()
+    (landing / "2.json").write_text('{"id": 2, "name": "two"}\n')
+    if schema is None:
+        with pytest.raises(NewColumnsError, match="name"):
+            engine.process_all_available()
+        engine.restart()
+    engine.process_all_available()
+    assert sorted(engine.rows) == [(1,), (2,) if schema else (2, "two")]
 
 
 def test_the_same_calls_give_the_same_run() -> None:

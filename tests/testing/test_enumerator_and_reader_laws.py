@@ -10,8 +10,16 @@ import pytest
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError
+from flip27_source.options import Options
 from flip27_source.reader import SplitReader
-from flip27_source.testing import LawBroken, TrivialInput, check_enumerator, check_reader, laws
+from flip27_source.testing import (
+    LawBroken,
+    SourceUnderTest,
+    TrivialInput,
+    check_enumerator,
+    check_reader,
+    laws,
+)
 from tests.testing.broken_enumerators import BROKEN_ENUMERATORS, FOUND, Piece, Sound
 from tests.testing.broken_readers import (
     ALL_PAGES,
@@ -27,6 +35,7 @@ from tests.testing.broken_readers import (
     RenamesItself,
     TakesWhatItReads,
 )
+from tests.testing.sabotages import LINKED, LeavesOutWhatEventsHaveBrought
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +62,24 @@ def test_every_law_of_enumerators_has_an_example_that_breaks_it() -> None:
 
 def test_a_sound_enumerator_keeps_the_laws() -> None:
     check_enumerator(enumerator=Sound, reader=PieceReader, grow=lambda: FOUND.append("z"))
+
+
+def test_splits_that_events_of_readers_bring_are_among_those_that_the_laws_are_about() -> None:
+    check_enumerator(LINKED)
+    LINKED.data.heard.clear()
+    with pytest.raises(LawBroken, match=r"a restored enumerator assigns the rest.*\n.*splits before"):
+        check_enumerator(LINKED, enumerator=LeavesOutWhatEventsHaveBrought)
+    assert {event.name for event in LINKED.data.heard} == {"a", "b", "c"}
+
+
+def test_an_enumerator_that_takes_events_needs_the_columns_of_the_reader() -> None:
+    class WithoutSchema(PieceReader):
+        @classmethod
+        def default_schema(cls, options: Options) -> None:
+            return None
+
+    with pytest.raises(SchemaError, match="needs a schema"):
+        check_enumerator(SourceUnderTest(enumerator=LINKED.enumerator, reader=WithoutSchema))
 
 
 @pytest.mark.parametrize("names", [[], ["a"]])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import ContractError, SchemaError, SplitReadError
 from flip27_source.testing import FAIL, literal_source, paged_source, peek, plan, run
+from tests.testing.broken_readers import PieceReader
+from tests.testing.sabotages import AlwaysWantsACheckpoint
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 NUMBERS = {"enumerator": "sequence", "start": "0", "end": "10", "rowsPerSplit": "4"}
@@ -113,6 +116,20 @@ def test_plan_respects_the_limits_of_a_batch(landing: Path) -> None:
 def test_the_plan_of_an_empty_source_is_empty(tmp_path: Path) -> None:
     assert plan(files_of(tmp_path), schema=SCHEMA).num_rows == 0
     assert list(run(files_of(tmp_path), schema=SCHEMA)) == []
+
+
+@pytest.mark.parametrize("looks", [lambda **given: list(run(**given)), peek], ids=["run", "peek"])
+def test_a_source_that_always_wants_a_checkpoint_ends_with_the_name_of_the_method(looks: Any) -> None:
+    with pytest.raises(
+        ContractError, match="wants_checkpoint of AlwaysWantsACheckpoint returns True each time"
+    ):
+        looks(enumerator=AlwaysWantsACheckpoint, reader=PieceReader)
+
+
+def test_forty_empty_splits_one_by_one_are_no_endless_loop() -> None:
+    empty: dict[str, list[int]] = {f"empty {number}": [] for number in range(40)}
+    source = literal_source({"first": [1], **empty, "last": [2]}, maxFilesPerTrigger="1")
+    assert [row for batch in run(source) for row in batch.column(0).to_pylist()] == [1, 2]
 
 
 def test_peek_returns_the_first_rows_and_no_more() -> None:

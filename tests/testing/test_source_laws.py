@@ -30,6 +30,7 @@ from flip27_source.testing.law import enforce
 from flip27_source.testing.source_laws import SOURCE_LAWS
 from flip27_source.testing.source_run import SourceCheck
 from flip27_source.testing.under_test import SourceUnderTest
+from tests.testing import changing_table
 from tests.testing.broken_enumerators import FOUND, Piece, Sound
 from tests.testing.broken_readers import PieceReader
 from tests.testing.broken_sources import BROKEN, EVERYTHING, VERSIONS, ChangingReader
@@ -38,6 +39,7 @@ from tests.testing.broken_sources import BROKEN, EVERYTHING, VERSIONS, ChangingR
 @pytest.fixture(autouse=True)
 def _nothing_added() -> Iterator[None]:
     before = list(FOUND)
+    changing_table.make_table()
     yield
     FOUND[:] = before
     VERSIONS.clear()
@@ -57,6 +59,7 @@ def test_a_source_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, fas
         grow=broken.grow,
         update=broken.update,
         key=key_of,
+        changes=broken.changes,
         fast=fast,
         engine_type=broken.engine,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import platform
+import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
@@ -19,12 +20,12 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error, SchemaError
-from flip27_source.executor.split_read import conformed
+from flip27_source.errors import Flip27Error, SchemaError, StateError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
+from flip27_source.snapshots.store import LocalStore
 from flip27_source.source import Source
 from flip27_source.source_checks import (
     ChecksSource,
@@ -39,17 +40,25 @@ from flip27_source.source_checks import (
 )
 from flip27_source.source_options import PATH, STATE_LOCATION
 
-from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, source_options
+from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
-from .locations import queues, source_path, state_location
-from .machine import installed_version, machine, required_packages
-from .spark import executors, session, spark_schema
+from .executors import executors
+from .locations import queues, shared_probe, source_path, state_location
+from .machine import (
+    OLDEST_PYSPARK,
+    installed_version,
+    machine,
+    package_version,
+    pyspark_version,
+    required_packages,
+)
+from .on_executor import ANY_READER, ExecutorTask, first_rows
+from .spark import SessionSettings, session, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 group = typer.Typer()
-_ANY_READER = "binary"
 
 
 @command(
@@ -69,7 +78,19 @@ def check(
         list[str] | None,
         option("--option NAME=VALUE", "Any other option of the source, as for .option(...). Repeatable."),
     ] = None,
-    spark: Annotated[bool, option("--spark", "Start a Spark session, and check the executors too.")] = False,
+    spark: Annotated[
+        bool, option("--spark", "Start a Spark session, and check every executor. The next three imply it.")
+    ] = False,
+    master: Annotated[str | None, option("--master URL", "The cluster, as for spark-submit.")] = None,
+    conf: Annotated[
+        list[str] | None, option("--conf NAME=VALUE", "A setting of Spark, as for spark-submit. Repeatable.")
+    ] = None,
+    properties_file: Annotated[
+        str | None, option("--properties-file FILE", "A file of settings, as for spark-submit.")
+    ] = None,
+    timeout: Annotated[
+        float, option("--timeout SECONDS", "Maximum time for Spark to start, and for all executors.", seconds)
+    ] = 120.0,
     remote: Annotated[
         str | None, option("--remote URL", "Like --spark, on a Spark Connect server: sc://...")
     ] = None,
@@ -79,58 +100,158 @@ def check(
     """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
     If the enumerator defines its own checks, they run too: of a database and its permissions, for example.
+    With --spark each executor is checked: the build of flip27-source, Python, packages, the clock, free disk;
+    whether it can open the reader, reaches the data, and shares the state location with the driver.
     Probe files are deleted afterwards. The exit code is 3 if a check failed.
     """
+    pairs(conf, "--conf")
+    of_cluster = spark or bool(master or conf or properties_file)
+    if remote is not None and of_cluster:
+        raise typer.BadParameter("give either --remote, or --spark with its options", param_hint="--remote")
+    settings = SessionSettings(
+        remote=remote, master=master, conf=conf or (), properties_file=properties_file, timeout_s=timeout
+    )
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
     options |= source_options(given_options, files.storage)
     wants_source = any(value is not None for value in (path, state, reader, schema, given_options))
     findings = list(machine(java=remote is None))
     try:
-        with session(remote) if spark or remote is not None else nullcontext() as running:
+        with session(settings) if of_cluster or remote is not None else nullcontext() as running:
             if running is not None:
-                own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
-                findings += executors(running, own, platform.python_version())
+                findings.append(package_version("spark", "pyspark", running.version, OLDEST_PYSPARK))
+            checked = SourceCheck(options, schema, running)
             if wants_source:
-                findings += _of_source(options, schema, running)
+                findings += checked.findings()
+            if running is not None:
+                findings += of_executors(running, checked, timeout)
     except Flip27Error as error:
         findings.append(failure("spark", error))
     return _answer(findings)
 
 
-def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
-    try:
-        if find_enumerator(options["enumerator"]).default_reader is None:
-            # Locations can be checked without the real reader; this one reads any file.
-            options = {"reader": _ANY_READER} | options
-        source = Source.resolve(options)
-    except Flip27Error as error:
-        yield failure("options", error)
+def of_executors(spark: SparkSession, checked: SourceCheck, timeout_s: float) -> Iterator[Finding]:
+    """The findings of every executor, which looks at the same source."""
+    own = {name: installed_version(name) for name in required_packages()} | {"pyspark": pyspark_version()}
+    source, token = checked.source, uuid.uuid4().bytes
+    if source is None:
+        yield from executors(spark, None, own, timeout_s)
         return
-    yield finding_of("options", lambda: _created(source))
+    task = ExecutorTask(
+        options=checked.options,
+        schema=checked.schema,
+        file=checked.first,
+        token=token,
+        needs_state=report_demand(source) is not ReportDemand.NONE,
+    )
     location = source.options[STATE_LOCATION]
-    if location is None and report_demand(source) is ReportDemand.REQUIRED:
-        yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
-    elif location is None:
-        yield skipped("state location", "not given", "give it with --state")
-    else:
-        yield from state_location(location, source.options.with_prefix("storage."))
-    if issubclass(source.enumerator_type, ChecksSource):
+    if location is None or not checked.has_state:
+        yield from executors(spark, task, own, timeout_s)
+        return
+    with shared_probe(location, source.options.with_prefix("storage."), token) as (folder, store):
+        place = store.location if isinstance(store, LocalStore) else None
+
+        def sees(executor: str) -> bool:
+            try:
+                return store.read_surely(f"{folder}/{executor}") == token
+            except StateError:
+                return False
+
+        yield from executors(spark, replace(task, folder=folder, state=place), own, timeout_s, sees)
+
+
+class SourceCheck:
+    """The checks of a source on this machine, and what the executors need of it.
+
+    Attributes:
+        source: None until it is resolved. has_state: whether its state location can be used.
+        first: a file that was listed. schema: the given one, if it could be parsed.
+    """
+
+    def __init__(self, options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> None:
+        self.options = options
+        self._ddl = ddl
+        self._spark = spark
+        self.source: Source | None = None
+        self.has_state = False
+        self.first: FileSplit | None = None
+        self.schema: pa.Schema | None = None
+
+    def findings(self) -> Iterator[Finding]:
+        options = self.options
         try:
-            yield from source.enumerator_type.check_source(source.options)
+            if find_enumerator(options["enumerator"]).default_reader is None:
+                options = {"reader": ANY_READER} | options
+            self.source = source = Source.resolve(options)
+        except Flip27Error as error:
+            yield failure("options", error)
+            return
+        self.options = options
+        yield finding_of("options", lambda: _created(source))
+        location = source.options[STATE_LOCATION]
+        if location is None and report_demand(source) is ReportDemand.REQUIRED:
+            yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
+        elif location is None:
+            yield skipped("state location", "not given", "give it with --state")
+        else:
+            found = list(state_location(location, source.options.with_prefix("storage.")))
+            self.has_state = found[0].status is Status.OK
+            yield from found
+        if issubclass(source.enumerator_type, ChecksSource):
+            yield from self._own_checks(source, source.enumerator_type)
+        elif not issubclass(source.enumerator_type, FilesEnumerator):
+            yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
+        else:
+            found, self.first = source_path(source.options)
+            yield from found
+            yield from queues(source.options)
+            if self.first is not None and source.reader_name != ANY_READER:
+                first = self.first
+                yield finding_of("schema", lambda: self._of_file(source, first))
+
+    def _own_checks(self, source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
+        try:
+            yield from checks.check_source(source.options)
         except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
             yield failure(source.enumerator_name, error)
         if issubclass(source.reader_type, FindsSchema):
-            yield finding_of("schema", lambda: _columns(source, ddl, spark))
-        return
-    if not issubclass(source.enumerator_type, FilesEnumerator):
-        yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
-        return
-    findings, first = source_path(source.options)
-    yield from findings
-    yield from queues(source.options)
-    if first is not None and source.reader_name != _ANY_READER:
-        yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
+            yield finding_of("schema", lambda: self._columns(source))
+
+    def _columns(self, source: Source) -> Finding:
+        """Look up the columns as a first start does, or open the reader with those that are given."""
+        reader: type[Any] = source.reader_type
+        if self._ddl is None:
+            try:
+                found = reader.default_schema(source.options) or reader.find_schema(source.options)
+            except SchemaError as error:
+                return failed(
+                    "schema", error.what, f"if .schema(...) is set, give it with --schema; {error.remedy}"
+                )
+            return ok("schema", columns_text(found))
+        self.schema = schema = (
+            parse_columns(self._ddl) if self._spark is None else spark_schema(self._spark, self._ddl)
+        )
+        opened = reader()
+        opened.open(SourceReaderContext(options=source.options, schema=schema))
+        opened.close()
+        return ok("schema", f"{len(schema)} columns fit the reader {source.reader_name}")
+
+    def _of_file(self, source: Source, first: FileSplit) -> Finding:
+        if self._ddl is None:
+            schema = source.reader_type.default_schema(source.options)
+            if not schema:
+                return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
+        elif self._spark is not None:
+            schema = spark_schema(self._spark, self._ddl)
+        else:
+            try:
+                schema = parse_columns(self._ddl)
+            except ValueError as error:
+                return skipped(
+                    "schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser"
+                )
+        self.schema = schema
+        return _schema_fits(source, schema, first)
 
 
 def _created(source: Source) -> Finding:
@@ -143,48 +264,9 @@ def _created(source: Source) -> Finding:
     return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
 
 
-def _columns(source: Source, ddl: str | None, spark: SparkSession | None) -> Finding:
-    """Look up the columns as a first start does, or open the reader with the given ones, as a task does."""
-    reader: type[Any] = source.reader_type
-    if ddl is None:
-        try:
-            found = reader.default_schema(source.options) or reader.find_schema(source.options)
-        except SchemaError as error:
-            return failed(
-                "schema", error.what, f"if .schema(...) is set, give it with --schema; {error.remedy}"
-            )
-        return ok("schema", columns_text(found))
-    schema = parse_columns(ddl) if spark is None else spark_schema(spark, ddl)
-    opened = reader()
-    opened.open(SourceReaderContext(options=source.options, schema=schema))
-    opened.close()
-    return ok("schema", f"{len(schema)} columns fit the reader {source.reader_name}")
-
-
-def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
-    if ddl is None:
-        schema = source.reader_type.default_schema(source.options)
-        if not schema:
-            return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
-    elif spark is not None:
-        schema = spark_schema(spark, ddl)
-    else:
-        try:
-            schema = parse_columns(ddl)
-        except ValueError as error:
-            return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
-    return _schema_fits(source, schema, first)
-
-
 def _schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
     """Read the beginning of a file with the schema, as in a task."""
-    reader = source.reader_type()
-    context = SourceReaderContext(options=source.options, schema=schema)
-    reader.open(context)
-    try:
-        first = next(iter(conformed(reader.read, split, [split], context)), None)
-    finally:
-        reader.close()
+    first = first_rows(source, schema, split)
     if first is None:
         return warning("schema", f"{split.path} has no rows to test the schema", "use a file with rows")
     said = f"{len(schema)} columns; the first rows of {split.path} match the schema"

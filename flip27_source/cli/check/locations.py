@@ -13,18 +13,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from flip27_source.access_errors import BUSY, NETWORK, cause_of_failed_access
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.notifications.queues import checked_queues
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, DISCOVERY, PATHS, paths_of
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
-from flip27_source.file_systems.paths import local_path
+from flip27_source.errors import AccessError, Flip27Error, MissingStateError, StateError, StateLocationError
+from flip27_source.file_systems.paths import local_path, redacted
 from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.store import Store, open_store
 from flip27_source.source_checks import Finding, failed, failure, finding_of, ok, skipped, warning
 from flip27_source.source_options import PATH
+
+from .time_limits import answered
 
 LISTING_S = 5.0
 """Maximum time for listing the path."""
@@ -44,12 +47,42 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
         yield failure("state location", error)
         return
     folder = f"{_PROBE}{uuid.uuid4().hex}"
+    if local_path(location) is None:
+        try:
+            _first_answer(store, f"{folder}/probe")
+        except Exception as error:  # noqa: BLE001 - file systems raise any error
+            yield failure("state location", error)
+            return
     with _cleaned_up(store, location, folder):
         yield finding_of("state location", lambda: _probed(store, folder))
         local = local_path(location)
         if local is not None:
             yield _writers(Path(os.path.realpath(local)))
         yield _conditional_create(store, f"{folder}/twice")
+
+
+def _first_answer(store: Store, missing: str) -> None:
+    """Raise an error if the server cannot be reached; each further request to it would take as long again."""
+    try:
+        answered(store.location, lambda: store.read(missing))
+    except AccessError:
+        raise
+    except StateError as error:
+        if cause_of_failed_access(error) in (NETWORK, BUSY):
+            raise
+
+
+@contextlib.contextmanager
+def shared_probe(location: str, storage: Mapping[str, Any], token: bytes) -> Iterator[tuple[str, Store]]:
+    """A folder in the state location that has a file ``driver`` until the end, and the store.
+
+    Args:
+        token: the content of the file.
+    """
+    store, folder = open_store(location, storage), f"{_PROBE}{uuid.uuid4().hex}"
+    with _cleaned_up(store, location, folder):
+        store.create(f"{folder}/driver", token)
+        yield folder, store
 
 
 def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
@@ -85,7 +118,7 @@ def queues(options: Options) -> Iterator[Finding]:
 
 def _asked(queue: NotificationQueue) -> Finding:
     """Call each method of the queue: received messages stay visible, and the given receipt is made up."""
-    messages = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
+    messages = answered(queue.url, lambda: queue.receive(count=1, wait_s=0.0, hidden_s=0.0))
     queue.extend([_NO_RECEIPT], 0.0)
     queue.delete([_NO_RECEIPT])
     strange = next((message for message in messages if message.problem is not None), None)
@@ -191,7 +224,7 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
 def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
     """The first file of a listing, and how fast the listing is."""
     listing = Listing.of(options)
-    listing.lister.check_root()
+    answered(redacted(str(options[PATH] or options[PATHS])), listing.lister.check_root)
     began = time.monotonic()
     files, first, more = 0, None, ""
     for path, info in listing.lister.files(recursive=listing.recursive):

@@ -15,22 +15,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from flip27_source import __version__
+from flip27_source.contract_version import contract_version
 from flip27_source.source_checks import Finding, failed, finding_of, ok, warning
 
 from ..tune.bytecode import archives_of, spark_home
+from .start_of_queries import CHECK as START
+from .start_of_queries import start_of_queries
 
 OLDEST_PYTHON = (3, 11)
-OLDEST_PYSPARK = "4.2"
+OLDEST_PYSPARK = "4.0"
 OLDEST_JAVA = 17
 _JAVA_DEADLINE_S = 30
 CHECK = "spark's python"
 _PYTHON_DEADLINE_S = 120
 _SEEN_BY_PYTHON = """\
 import json, platform, sys
-import flip27_source, pyarrow
+from flip27_source import contract_version
+import pyarrow
 print(json.dumps({"executable": sys.executable, "python": platform.python_version(),
-                  "library": flip27_source.__version__}))
+                  "contract": contract_version.contract_version()}))
 """
 _INSTALL = "install it on the driver and on every node: pip install {}"
 
@@ -38,8 +41,9 @@ _INSTALL = "install it on the driver and on every node: pip install {}"
 def machine(*, java: bool) -> Iterator[Finding]:
     """All checks of this machine; with ``java``, also those of the JVM and of the Python that it starts."""
     yield python_version("python", sys.version_info[:3])
-    for name, oldest in {**required_packages(), "pyspark": OLDEST_PYSPARK}.items():
+    for name, oldest in required_packages().items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
+    yield package_version("package pyspark", "pyspark", pyspark_version(), OLDEST_PYSPARK)
     if importlib.util.find_spec("pyspark_flip27") is not None:
         yield ok("format", 'Spark finds format("flip27") by itself')
     else:
@@ -52,6 +56,7 @@ def machine(*, java: bool) -> Iterator[Finding]:
         yield java_version(_java_output())
         yield spark_python()
         yield finding_of("pyspark.zip", bytecode)
+        yield finding_of(START, start_of_queries)
 
 
 def bytecode() -> Finding:
@@ -96,6 +101,23 @@ def installed_version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def pyspark_version() -> str | None:
+    """The version of pyspark, which may be a package of this Python or part of SPARK_HOME; None without it.
+
+    The one of SPARK_HOME can be imported afterwards, as in programs that spark-submit starts.
+    """
+    home = os.environ.get("SPARK_HOME")
+    if importlib.util.find_spec("pyspark") is None and home:
+        libraries = sorted(Path(home, "python", "lib").glob("*.zip"))
+        sys.path += [str(path) for path in (Path(home, "python"), *libraries)]
+        importlib.invalidate_caches()
+    if importlib.util.find_spec("pyspark") is None:
+        return None
+    from pyspark import version
+
+    return str(version.__version__)
 
 
 def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
@@ -168,8 +190,8 @@ def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
         why = (done.stderr.strip() or f"it ended with {done.returncode}").splitlines()[-1]
         return failed(CHECK, f"{called} cannot import flip27_source and pyarrow: {why}", remedy)
     where = f"{called} is {facts['executable']}"
-    if facts["library"] != __version__:
-        said = f"{where} with flip27-source {facts['library']}; this command has {__version__}"
+    if facts["contract"] != contract_version():
+        said = f"{where} with flip27-source {facts['contract']}; this command has {contract_version()}"
         return failed(CHECK, said, remedy)
     own = ".".join(map(str, sys.version_info[:2]))
     if facts["python"].split(".")[:2] != own.split("."):

@@ -1,16 +1,19 @@
-"""Checks that need a Spark session: its version, the executors, and schemas that only Spark can parse."""
+"""The Spark session of the check: how it is started, and schemas that only Spark can parse."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flip27_source.errors import Flip27Error, SchemaError
-from flip27_source.source_checks import Finding, failed, ok, warning
 
-from .machine import OLDEST_PYSPARK, package_version, python_version, required_packages
+from .time_limits import ANSWER_S, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,36 +21,97 @@ if TYPE_CHECKING:
 
 SERVER_S = 10.0
 """Maximum time for a Spark Connect server to accept a connection; pyspark tries for minutes."""
-_TASKS = 8
-"""Number of tasks: several, so that they run on several executors."""
+
+_FORCED = {
+    "spark.ui.enabled": "false",
+    # A task that prefers an executor waits for that one.
+    "spark.locality.wait": "1h",
+    # Executors come although there are no tasks yet.
+    "spark.dynamicAllocation.enabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """How the session is started: as ``spark-submit`` does it with the same options.
+
+    Attributes:
+        remote: the URL of a Spark Connect server, for which master, conf and properties_file are not used.
+        conf: each ``NAME=VALUE``.
+        timeout_s: maximum time until the session has started and every executor has answered.
+    """
+
+    remote: str | None = None
+    master: str | None = None
+    conf: Sequence[str] = ()
+    properties_file: str | None = None
+    timeout_s: float
+
+    @property
+    def submit_arguments(self) -> str:
+        """The value of PYSPARK_SUBMIT_ARGS, after what it contains already: a later option replaces one."""
+        words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+        words = words[:-1] if words[-1:] == ["pyspark-shell"] else words
+        words += [] if self.master is None else ["--master", self.master]
+        words += [] if self.properties_file is None else ["--properties-file", self.properties_file]
+        words += [word for pair in self.conf for word in ("--conf", pair)]
+        return shlex.join([*words, "pyspark-shell"])
 
 
 @contextlib.contextmanager
-def session(remote: str | None) -> Iterator[SparkSession]:
-    """A Spark session for this program: on a Spark Connect server, or as set in spark-defaults.
+def session(settings: SessionSettings) -> Iterator[SparkSession]:
+    """A Spark session for this program.
 
     Raises:
-        Flip27Error: the session cannot be started.
+        Flip27Error: the session cannot be started, or not in time.
     """
+    late = TimeoutError(f"it has not started in {settings.timeout_s:g} s; Spark's log says what it waits for")
     try:
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.appName("flip27 check")
-        if remote is None:
-            builder = builder.config("spark.ui.enabled", "false")
-        else:
-            _connect(remote)
-            builder = builder.remote(remote)
-        spark = builder.getOrCreate()
+        spark = within(settings.timeout_s, lambda: _started(settings), lambda: late)
     except Exception as error:
         raise Flip27Error(
             f"no Spark session can be started: {type(error).__name__}: {error}",
-            remedy="check JAVA_HOME and the master (spark-defaults.conf), or the URL of --remote",
+            remedy="check JAVA_HOME and the master (--master, --properties-file or spark-defaults.conf), or "
+            "the URL of --remote",
         ) from error
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _started(settings: SessionSettings) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("flip27 check")
+    if settings.remote is not None:
+        _connect(settings.remote)
+        return builder.remote(settings.remote).getOrCreate()
+    if settings.properties_file is not None and not os.path.isfile(settings.properties_file):
+        raise FileNotFoundError(f"{settings.properties_file} of --properties-file does not exist")
+    check_masters(settings.master or "")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = settings.submit_arguments
+    for name, value in _FORCED.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def check_masters(master: str) -> None:
+    """Check that one of the masters of a standalone cluster accepts connections; others are not checked.
+
+    Raises:
+        ConnectionError: none does.
+    """
+    refused = []
+    for host, port in re.findall(r"(?:^spark://|,)([^:,]+):(\d+)", master):
+        try:
+            socket.create_connection((host, int(port)), ANSWER_S).close()
+        except OSError as error:
+            refused.append(f"{host}:{port} ({error})")
+        else:
+            return
+    if refused:
+        raise ConnectionError(f"no master accepts connections: {', '.join(refused)}")
 
 
 def _connect(remote: str) -> None:
@@ -61,26 +125,6 @@ def _connect(remote: str) -> None:
             grpc.channel_ready_future(channel).result(SERVER_S)
         except grpc.FutureTimeoutError:
             raise TimeoutError(f"the server has accepted no connection in {SERVER_S:g} s") from None
-
-
-def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> Iterator[Finding]:
-    """Whether executors have the same Python and packages as the driver.
-
-    Args:
-        own: versions of packages on the driver. python: version of Python on the driver, ``3.12.1``.
-    """
-    yield package_version("spark", "pyspark", spark.version, OLDEST_PYSPARK)
-    try:
-        tasks = _findings_of_tasks(spark, list(own))
-    except Exception as error:  # noqa: BLE001 - any failure of a task is the finding
-        remedy = "see the executors' logs; executors need the same Python as the driver (PYSPARK_PYTHON)"
-        yield failed("executors", f"{type(error).__name__}: {_first_line(error)}", remedy)
-        return
-    for host in sorted({item["host"] for item in tasks}):
-        there = next(item for item in tasks if item["host"] == host)
-        yield _same_python(host, there["python"], python)
-        for name, version in there["packages"].items():
-            yield _same_package(host, name, version, own[name])
 
 
 def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
@@ -102,48 +146,5 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
         ) from error
 
 
-def _findings_of_tasks(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
-    def probe(_: Any) -> Any:
-        # Pickled by value, so that it also runs if flip27-source is not installed there.
-        import json
-        import platform
-        import socket
-        from importlib import metadata
-
-        import pyarrow as pa
-
-        def version(name: str) -> str | None:
-            try:
-                return metadata.version(name)
-            except metadata.PackageNotFoundError:
-                return None
-
-        facts = {
-            "host": socket.gethostname(),
-            "python": platform.python_version(),
-            "packages": {name: version(name) for name in names},
-        }
-        yield pa.RecordBatch.from_pydict({"found": [json.dumps(facts)]})
-
-    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(probe, "found string").collect()
-    return [json.loads(row.found) for row in rows]
-
-
 def _first_line(error: Exception) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "")
-
-
-def _same_python(host: str, version: str, own: str) -> Finding:
-    check = f"executor {host}: python"
-    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
-    if version.split(".")[:2] != own.split(".")[:2]:
-        return failed(check, f"{version}, but {own} on the driver", "set PYSPARK_PYTHON to the same Python")
-    return python_version(check, numbers)
-
-
-def _same_package(host: str, name: str, version: str | None, own: str | None) -> Finding:
-    check = f"executor {host}: package {name}"
-    finding = package_version(check, name, version, required_packages().get(name))
-    if finding.remedy is None and version != own:
-        return warning(check, f"{version}, but {own} on the driver", "install the same version on all nodes")
-    return finding if finding.remedy is not None else ok(check, str(version))

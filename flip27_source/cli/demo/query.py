@@ -1,7 +1,7 @@
 """The demo's query: a process that streams the landing folder to Parquet until it is killed.
 
-At the first line of its standard input it stops the stream and reads the remaining files with
-Trigger.AvailableNow, which lists the folder once and then ends.
+At the first line of its standard input it stops the stream and reads the remaining files in a run that lists
+the folder once and then ends.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ def start_query(
         .option("reader", "json")
         .option("stateLocation", str(folder.state))
         .option("maxFilesPerTrigger", files_per_batch)
+        .option("availableNow", available_now)
         .schema(SCHEMA)
         .load(str(folder.landing))
     )
-    writer = (
+    return (
         rows.writeStream.format("parquet")
         .option("checkpointLocation", str(folder.checkpoint))
         .option("path", str(folder.output))
+        .start()
     )
-    return (writer.trigger(availableNow=True) if available_now else writer).start()
 
 
 def main(root: str, files_per_batch: str) -> None:
@@ -71,7 +72,10 @@ def main(root: str, files_per_batch: str) -> None:
         if query.awaitTermination(1):  # raises the query's error
             raise RuntimeError("the query ended unexpectedly")
     query.stop()
-    start_query(session, folder, files_per_batch=int(files_per_batch), available_now=True).awaitTermination()
+    # Trigger.AvailableNow would do the same from Spark 4.2 on.
+    last = start_query(session, folder, files_per_batch=int(files_per_batch), available_now=True)
+    last.processAllAvailable()
+    last.stop()
     session.stop()
 
 

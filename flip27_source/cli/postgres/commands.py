@@ -10,8 +10,9 @@ import msgspec
 import typer
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.clean_up import Leftovers, drop, leftovers
+from flip27_source.enumerators.postgres.clean_up import Leftovers, StateOfSlot, drop, leftovers
 from flip27_source.enumerators.postgres.connection import checked, connect, place
+from flip27_source.enumerators.postgres.publication import Publication, find_publication
 from flip27_source.errors import MissingStateError, OptionError, StateLocationError
 from flip27_source.options import Options
 from flip27_source.values.stored_json import decode_json
@@ -23,22 +24,12 @@ from ..state.rows import Place, StoredState
 group = typer.Typer(no_args_is_help=True)
 
 
-class _State(msgspec.Struct, frozen=True):
-    """What the enumerator's state says about the server."""
-
-    system: str
-    slot: str | None
-    publication: str | None
-    start: int = 0
-    planned_to: int = 0
-
-
 @command(
     group,
     "drop",
     example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
     "--password-env SHOP_PASSWORD",
-    answers="an object: database, slot and publication (null if it does not exist), tables (of the "
+    answers="an object: database, slot and publication (null if there is none to drop), tables (of the "
     "publication), kept_bytes, released_bytes, held_by (the slot that still needs the rest of "
     "kept_bytes), statements, is_dropped.",
 )
@@ -51,12 +42,17 @@ def drop_leftovers(
             "that the query created.",
         ),
     ] = None,
-    slot: Annotated[str | None, option("--slot", "The slot, if the state no longer exists.")] = None,
+    slot: Annotated[
+        str | None,
+        option(
+            "--slot", "The slot, if the state no longer exists or has another one; no publication is dropped."
+        ),
+    ] = None,
     publication: Annotated[
         str | None,
         option(
             "--publication",
-            "Drop this publication too; by default, only a publication with the slot's name is dropped.",
+            "Drop this publication too; by default, only the state's is dropped, if it has the slot's name.",
         ),
     ] = None,
     host: Annotated[str | None, option("--host", "The option host.")] = None,
@@ -85,26 +81,32 @@ def drop_leftovers(
     slot = _slot(state, slot)
     if slot is None:
         return _answer(Leftovers(slot=None, publication=None), options, is_dropped=False)
-    # A publication of another name is not the query's own.
-    if publication is None and (state is None or state.publication == slot):
-        publication = slot
+    # A publication of another name is not the query's own; without the state, another query may read it.
+    read = slot if state is None else state.publication
+    if publication is None and state is not None:
+        publication = state.own_publication
     system = None if state is None else state.system
-    read_to = None if state is None else max(state.start, state.planned_to)
+    read_to = None if state is None else state.read_to
     with connect(options, purpose="drop") as connection:
         left: Leftovers = checked(
             options,
             "querying the slot",
             lambda: leftovers(connection, slot, publication, system=system, read_to=read_to),
         )
+        kept = checked(
+            options,
+            "querying the publication",
+            lambda: None if read in (None, publication) else find_publication(connection, read),
+        )
         if not execute or not left.statements:
-            return _answer(left, options, is_dropped=False)
+            return _answer(left, options, kept, is_dropped=False)
         if not yes:
             typer.confirm(f"{'; '.join(left.statements)}; on {place(options)}?", abort=True, err=True)
         checked(options, "dropping", lambda: drop(connection, left))
-    return _answer(left, options, is_dropped=True)
+    return _answer(left, options, kept, is_dropped=True)
 
 
-def _slot(state: _State | None, slot: str | None) -> str | None:
+def _slot(state: StateOfSlot | None, slot: str | None) -> str | None:
     """The name of the slot; None if the query reads no log."""
     if state is None:
         if slot is None:
@@ -120,7 +122,7 @@ def _slot(state: _State | None, slot: str | None) -> str | None:
     return state.slot
 
 
-def _state(at: Place) -> _State:
+def _state(at: Place) -> StateOfSlot:
     history = at.history()
     newest = history.newest()
     if newest is None:
@@ -131,14 +133,16 @@ def _state(at: Place) -> _State:
     _, document = newest
     with suppress(msgspec.MsgspecError):
         if document.source.enumerator == "postgres":
-            return decode_json(document.raw.enumerator.state, _State)
+            return decode_json(document.raw.enumerator.state, StateOfSlot)
     raise StateLocationError(
         f"{history.lineage.name} is the state of the enumerator {document.source.enumerator}: it has no slot",
         remedy="give the state of a query of the postgres source, or choose its lineage with --lineage",
     )
 
 
-def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
+def _answer(
+    left: Leftovers, options: Options, kept: Publication | None = None, *, is_dropped: bool
+) -> Answer:
     done = "dropped" if is_dropped else "would be dropped"
     rows = []
     if left.slot is not None:
@@ -152,10 +156,14 @@ def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
         notes.append(
             f"{left.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
         )
+    if kept is not None:
+        notes.append(
+            f"publication {kept.name} stays; if no query reads it, drop it too: --publication {kept.name}"
+        )
     if not rows:
         notes.append(
-            "nothing is left to drop: the slot does not exist, and neither does a publication that "
-            "the query created"
+            "nothing is left to drop: the slot does not exist"
+            + (", and neither does a publication that the query created" if kept is None else "")
         )
     elif not is_dropped:
         notes.append(f"dry run: nothing was changed on {place(options)}; add --execute to drop them")

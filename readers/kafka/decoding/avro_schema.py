@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -11,11 +11,18 @@ import pyarrow as pa
 
 from flip27_source.errors import SchemaError
 from flip27_source.optional_packages import needed
-from flip27_source.readers.columnar.avro_types import AvroTypes, with_valid_logical_types
+from flip27_source.readers.columnar.avro_types import AvroTypes, record_reader, with_valid_logical_types
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.schemas.merging import spark_type
 
 _NAMED = ("record", "error", "enum", "fixed")
+
+
+def imported_fastavro() -> Any:
+    """The module fastavro."""
+    with needed("fastavro", by="valueFormat=avro", extra="kafka,avro"):
+        import fastavro
+    return fastavro
 
 
 class AvroSchema:
@@ -27,14 +34,10 @@ class AvroSchema:
     Attributes:
         place: where the schema comes from, for messages.
         names: the names of the fields.
-        getter: returns the function that gets a field of a record, by its name.
     """
 
-    getter = staticmethod(itemgetter)
-
     def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
-        with needed("fastavro", by="valueFormat=avro", extra="kafka,avro"):
-            import fastavro
+        fastavro = imported_fastavro()
         self.place = where
         try:
             complete = _with_types(schema, dict(named or {}))
@@ -53,17 +56,24 @@ class AvroSchema:
         self._fields = {field["name"]: field["type"] for field in schema["fields"]}
         self.names = list(self._fields)
         self._decoded_by = fastavro.parse_schema(self._types.decoded_by(schema))
-        self._read = fastavro.schemaless_reader
+        self._read = record_reader(schema)
 
     @property
     def type(self) -> pa.DataType:
         """The type of the records, in Spark's types."""
-        return pa.struct([(name, spark_type(self.stored(name).type)) for name in self.names])
+        return pa.struct([(name, spark_type(self.stored(name)[0].type)) for name in self.names])
 
-    def stored(self, name: str) -> pa.Field:
-        """The field, with the Arrow type of its values; raises SchemaError if there is none."""
+    def stored(self, name: str, wanted: pa.DataType | None = None) -> tuple[pa.Field, Callable[[Any], Any]]:
+        """The field with the Arrow type of its values, and the function that gets its value in a record.
+
+        Args:
+            wanted: the type to which the values will be converted, if it is known.
+
+        Raises:
+            SchemaError: Arrow has no type for the values.
+        """
         try:
-            return pa.field(name, self._types.arrow_type(self._fields[name]))
+            return pa.field(name, self._types.arrow_type(self._fields[name], wanted=wanted)), itemgetter(name)
         except MismatchError as mismatch:
             raise SchemaError(
                 f"the Avro schema of {self.place}: field {name}: {mismatch}",

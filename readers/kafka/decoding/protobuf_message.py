@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from flip27_source.errors import SchemaError
 from flip27_source.optional_packages import needed
+from flip27_source.readers.columnar.conversions import wanted_fields
 
 Convert = Callable[[Any], Any]
 
@@ -41,7 +42,7 @@ class ProtobufMessage:
     def __init__(
         self, files: Sequence[bytes], *, where: str, name: str = "", path: Sequence[int] = ()
     ) -> None:
-        protobuf = _Protobuf()
+        protobuf = Protobuf()
         pool = protobuf.DescriptorPool()
         try:
             added = [pool.AddSerializedFile(file) for file in [*_well_known(protobuf, files), *files]]
@@ -65,11 +66,19 @@ class ProtobufMessage:
 
     @property
     def type(self) -> pa.DataType:
-        return pa.struct([self.stored(name) for name in self.names])
+        return pa.struct([self.stored(name)[0] for name in self.names])
 
-    def stored(self, name: str) -> pa.Field:
-        """The field, with the Arrow type of its values; raises SchemaError if there is none."""
-        return pa.field(name, self._field(name).type)
+    def stored(self, name: str, wanted: pa.DataType | None = None) -> tuple[pa.Field, Convert]:
+        """The field with the Arrow type of its values, and the function that gets its value in a message.
+
+        Args:
+            wanted: the type to which the values will be converted, if it is known.
+
+        Raises:
+            SchemaError: Arrow has no type for the values.
+        """
+        field = _Field(self._fields[name], (self.name,), wanted)
+        return pa.field(name, field.type), field.value
 
     def record(self, value: bytes) -> Any:
         """The message in ``value``; raises ValueError, which says why, if there is none."""
@@ -80,17 +89,17 @@ class ProtobufMessage:
             raise ValueError(f"it is not a {self.name} of {self._where}: {error}") from None
         return message
 
-    def getter(self, name: str) -> Convert:
-        return self._field(name).value
-
-    def _field(self, name: str) -> _Field:
-        return _Field(self._fields[name], (self.name,))
-
 
 class _Field:
-    """A field of a message type: its Arrow type, and a function that returns its value in a message."""
+    """A field of a message type: its Arrow type, and a function that returns its value in a message.
 
-    def __init__(self, field: Any, inside: tuple[str, ...]) -> None:
+    Args:
+        inside: the message types that contain the field.
+        wanted: the type to which the values will be converted, if it is known. Other fields of messages are
+            left out, and a message may contain itself as deep as it does.
+    """
+
+    def __init__(self, field: Any, inside: tuple[str, ...], wanted: pa.DataType | None) -> None:
         self.name: str = field.name
         is_repeated = (
             field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
@@ -98,13 +107,15 @@ class _Field:
         entry = field.message_type
         name = field.name
         if entry is not None and entry.GetOptions().map_entry:
-            keys, items = (_single(entry.fields_by_name[part], inside) for part in ("key", "value"))
+            keys = _single(entry.fields_by_name["key"], inside, None)
+            items = _single(entry.fields_by_name["value"], inside, getattr(wanted, "item_type", None))
             self.type: pa.DataType = pa.map_(keys[0], items[0])
             self.value: Convert = lambda message: [
                 (keys[1](key), items[1](item)) for key, item in getattr(message, name).items()
             ]
             return
-        kind, convert = _single(field, inside)
+        of_one = getattr(wanted, "value_type", None) if is_repeated else wanted
+        kind, convert = _single(field, inside, of_one)
         if is_repeated:
             self.type = pa.list_(kind)
             self.value = lambda message: [convert(item) for item in getattr(message, name)]
@@ -116,10 +127,10 @@ class _Field:
             self.value = lambda message: convert(getattr(message, name))
 
 
-def _single(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+def _single(field: Any, inside: tuple[str, ...], wanted: pa.DataType | None) -> tuple[pa.DataType, Convert]:
     """The type of a single value of the field, and the function that converts the value."""
     if field.message_type is not None:
-        return _message(field.message_type, inside)
+        return _message(field.message_type, inside, wanted)
     if field.enum_type is not None:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return pa.string(), lambda number: names.get(number, str(number))
@@ -133,19 +144,27 @@ def _single(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
     return kind, lambda value: value
 
 
-def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+def _message(
+    descriptor: Any, inside: tuple[str, ...], wanted: pa.DataType | None
+) -> tuple[pa.DataType, Convert]:
     if descriptor.full_name == _TIMESTAMP:
         return pa.timestamp("us", "UTC"), lambda message: message.seconds * 1_000_000 + message.nanos // 1000
     if descriptor.full_name in _WRAPPERS:
-        kind, convert = _single(descriptor.fields_by_name["value"], inside)
+        kind, convert = _single(descriptor.fields_by_name["value"], inside, None)
         return kind, lambda message: convert(message.value)
-    if descriptor.full_name in inside:
+    kinds = wanted_fields(wanted)
+    if kinds is None and descriptor.full_name in inside:
         raise SchemaError(
             f"the message type {descriptor.full_name} contains itself, and Spark has no type for it",
             remedy="leave the field out in .schema(...), or leave valueFormat out and decode the values in "
             "the query",
         )
-    fields = [_Field(field, (*inside, descriptor.full_name)) for field in descriptor.fields]
+    inside = (*inside, descriptor.full_name)
+    fields = [
+        _Field(field, inside, None if kinds is None else kinds[field.name.lower()])
+        for field in descriptor.fields
+        if kinds is None or field.name.lower() in kinds
+    ]
     kind = pa.struct([(field.name, field.type) for field in fields])
     return kind, lambda message: {field.name: field.value(message) for field in fields}
 
@@ -176,7 +195,7 @@ def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
     return list(added.values())
 
 
-class _Protobuf:
+class Protobuf:
     """The parts of the package protobuf that this module uses."""
 
     def __init__(self) -> None:
@@ -195,7 +214,7 @@ class _Protobuf:
 
 def files_of_set(data: bytes) -> list[bytes]:
     """The files of a FileDescriptorSet from protoc, in the same order."""
-    protobuf = _Protobuf()
+    protobuf = Protobuf()
     try:
         files = protobuf.FileDescriptorSet.FromString(data).file
     except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
@@ -207,7 +226,7 @@ def files_of_set(data: bytes) -> list[bytes]:
 
 def renamed_file(data: bytes, name: str) -> bytes:
     """A FileDescriptorProto with another name."""
-    protobuf = _Protobuf()
+    protobuf = Protobuf()
     try:
         file = protobuf.FileDescriptorProto.FromString(data)
     except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors

@@ -22,8 +22,11 @@ class RecordValues(ValueDecoder):
         self._record = writer.record
         nullable = pa.schema([field.with_nullable(True) for field in kind])
         self._columns = NamedColumns(writer.place, nullable, writer.names)
-        self._fields = [writer.stored(name) for name in self._columns.names_to_read]
-        self._getters = [writer.getter(name) for name in self._columns.names_to_read]
+        self._fields = [
+            writer.stored(name, field.type)
+            for name, field in zip(self._columns.names, kind, strict=True)
+            if name is not None
+        ]
         self._batch([])
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -43,11 +46,8 @@ class RecordValues(ValueDecoder):
         return Decoded(values=joined(structs, len(values), self.type), failures=failures)
 
     def _batch(self, records: Sequence[Any]) -> pa.Array:
-        arrays = [
-            pa.array(map(getter, records), field.type)
-            for field, getter in zip(self._fields, self._getters, strict=True)
-        ]
-        fields = self._fields
+        arrays = [pa.array(map(getter, records), field.type) for field, getter in self._fields]
+        fields = [field for field, _ in self._fields]
         if not fields:
             arrays, fields = [pa.nulls(len(records))], [NO_COLUMN]
         batch = self._columns.batch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))

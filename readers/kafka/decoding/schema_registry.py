@@ -48,6 +48,13 @@ class RegisteredSchema:
     references: Mapping[str, RegisteredSchema]
 
 
+def imported_requests() -> Any:
+    """The module requests."""
+    with needed("requests", by="schemaRegistryUrl", extra="kafka,http"):
+        import requests
+    return requests
+
+
 class SchemaRegistry:
     """Requests schemas from a registry and keeps them. ``registry_at`` returns the instance of the process.
 
@@ -59,10 +66,10 @@ class SchemaRegistry:
     def __init__(
         self, url: str, *, credentials: tuple[str, str] | None = None, token: str | None = None
     ) -> None:
-        with needed("requests", by="schemaRegistryUrl", extra="kafka,http"):
-            import requests
-            from requests.adapters import HTTPAdapter
-            from urllib3 import Retry
+        requests = imported_requests()
+        from requests.adapters import HTTPAdapter
+        from urllib3 import Retry
+
         self.place = redacted(url)
         self._url = url.rstrip("/")
         self._session: Any = requests.Session()

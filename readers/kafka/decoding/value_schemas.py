@@ -20,7 +20,7 @@ from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.malformed_records import has_inner_not_null
 from flip27_source.readers.json_lines.options import json_dialect
-from flip27_source.readers.kafka.decoding.avro_schema import AvroSchema
+from flip27_source.readers.kafka.decoding.avro_schema import AvroSchema, imported_fastavro
 from flip27_source.readers.kafka.decoding.decoder import Decoded, NotNullValues, ValueDecoder
 from flip27_source.readers.kafka.decoding.json_values import JsonValues
 from flip27_source.readers.kafka.decoding.options import (
@@ -30,13 +30,19 @@ from flip27_source.readers.kafka.decoding.options import (
     VALUE_SCHEMA_FILE,
     registry_secrets,
 )
-from flip27_source.readers.kafka.decoding.protobuf_message import ProtobufMessage, files_of_set, renamed_file
+from flip27_source.readers.kafka.decoding.protobuf_message import (
+    Protobuf,
+    ProtobufMessage,
+    files_of_set,
+    renamed_file,
+)
 from flip27_source.readers.kafka.decoding.record_values import RecordValues
 from flip27_source.readers.kafka.decoding.registered_values import protobuf_payloads, registered_values
 from flip27_source.readers.kafka.decoding.schema_registry import (
     RegisteredSchema,
     SchemaRegistry,
     UnknownSchemaError,
+    imported_requests,
     registry_at,
 )
 from flip27_source.schemas.ddl import parse_columns, type_name
@@ -63,6 +69,16 @@ class TextValues(ValueDecoder):
                 texts.append(None)
                 failures[row] = f"it is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}"
         return Decoded(values=pa.array(texts, pa.string()), failures=failures)
+
+
+def check_packages(options: Options) -> None:
+    """Raise a RegistryError if a package that decodes values is missing."""
+    if options[VALUE_FORMAT] == "avro":
+        imported_fastavro()
+    elif options[VALUE_FORMAT] == "protobuf":
+        Protobuf()
+    if options[REGISTRY_URL] is not None:
+        imported_requests()
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,8 +130,11 @@ def test_a_file_that_was_too_old_is_read_after_a_restart_with_a_greater_max_file
     assert rounds.restarted(maxFileAge="100 days").names() == ["old"]
 
 
-def test_max_file_age_is_ignored_with_latest_first_and_a_limit_as_in_spark(tmp_path: Path) -> None:
-    rounds = rounds_on(tmp_path, maxFileAge="1 hour", latestFirst=True, maxFilesPerTrigger=10)
+@pytest.mark.parametrize("limit", [{"maxFilesPerTrigger": 10}, {"maxBytesPerTrigger": "1m"}], ids=str)
+def test_max_file_age_is_ignored_with_latest_first_and_a_limit_as_in_spark(
+    tmp_path: Path, limit: dict[str, Any]
+) -> None:
+    rounds = rounds_on(tmp_path, maxFileAge="1 hour", latestFirst=True, **limit)
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
     write(tmp_path, "old", modified_s=1000)

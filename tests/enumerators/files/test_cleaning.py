@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,6 +19,7 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files import entries
+from flip27_source.enumerators.files.archive import archive
 from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges, PartlyRead
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
@@ -170,6 +173,22 @@ def test_files_of_several_buckets_with_one_name_are_all_archived(request: pytest
             list(threads.map(cleaning.perform, actions))
         assert [place.names() for place in places] == [set()] * 8
         assert sorted(archive.archived().values()) == [b"%d" % number for number in range(8)]
+
+
+def test_one_thread_at_a_time_archives_under_a_name() -> None:
+    both = threading.Barrier(2)
+    met: list[str] = []
+
+    class Waiting:
+        def move(self, target: str) -> bool:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait(0.3)
+                met.append(target)
+            return True
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda name: archive(Waiting(), name, 1), ["archive/a"] * 2))
+    assert met == []
 
 
 def test_local_files_of_one_size_and_time_are_all_archived(tmp_path: Path) -> None:

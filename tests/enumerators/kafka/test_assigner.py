@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain, repeat
 
+import msgspec
 import pytest
 
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss, as_ranges, of_ranges
 from flip27_source.enumerators.kafka.client import KafkaError
-from flip27_source.enumerators.kafka.client_properties import Clock
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA_OPTIONS
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.split import KafkaSplit, TopicPartition, divided
+from flip27_source.enumerators.kafka.split import (
+    AT_TIMESTAMP,
+    EARLIEST,
+    LATEST,
+    KafkaSplit,
+    TopicPartition,
+    divided,
+)
 from flip27_source.enumerators.kafka.start_positions import starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Options
+from tests.enumerators.kafka.reading import HandClock
 
 ORDERS = Topic(topic_id="a", partitions=(0, 1))
 TEN_SECONDS = (1.0, 6.0, 11.0)
@@ -91,12 +100,15 @@ def test_a_topic_that_stays_missing_is_a_loss_unless_the_options_no_longer_selec
     assert assigner_at(*results, chosen=False).located(split) is None
 
 
-@pytest.mark.parametrize(("topic_id", "starts"), [("a", [4]), ("b", [0]), (None, [0])])
+@pytest.mark.parametrize(
+    ("before", "topic_id", "starts"),
+    [("a", "a", [4]), ("a", "b", [0]), ("a", None, [0]), (None, "a", [0]), (None, None, [0])],
+)
 def test_a_lost_partition_that_comes_back_continues_if_its_topic_has_the_same_id(
-    topic_id: str | None, starts: list[int]
+    before: str | None, topic_id: str | None, starts: list[int]
 ) -> None:
     orders = {"orders": Topic(topic_id=topic_id, partitions=(0,))}
-    first = poll({"orders": Topic(topic_id=topic_id and "a", partitions=(0,))}, resolved=(4,))
+    first = poll({"orders": Topic(topic_id=before, partitions=(0,))}, resolved=(4,))
     assigner = assigner_at(first, *[poll({}, at_s=at_s) for at_s in TEN_SECONDS])
     split = assigner.next_split()
     assert split is not None
@@ -106,6 +118,74 @@ def test_a_lost_partition_that_comes_back_continues_if_its_topic_has_the_same_id
     restarted = Assigner(assigner.state(), lambda _: True)
     restarted.take(poll(orders, ends=(9,), starts=(0,), resolved=(0,)))
     assert [split.next for split in restarted.held] == starts
+
+
+def lose(assigner: Assigner, name: str, at_s: float) -> None:
+    """Let a topic with one partition come and go."""
+    topic = {name: Topic(topic_id=f"id of {name}", partitions=(0,))}
+    assigner.take(replace(poll(topic, at_s=at_s), resolved={(name, 0): 5}))
+    for second in TEN_SECONDS:
+        assigner.take(poll({}, at_s=at_s + second))
+    split = assigner.next_split()
+    assert split is not None
+    lost = assigner.located(split)
+    assert isinstance(lost, Loss)
+    assert assigner.after_loss(split, lost) is None
+
+
+def test_the_state_has_the_last_hundred_topics_that_are_gone_for_an_hour_or_were_before_a_restart() -> None:
+    assigner = assigner_at(poll({}))
+    for number in range(150):
+        lose(assigner, f"old-{number:03}", at_s=20.0 * number)
+    assert len(assigner.known or ()) == 150
+    assigner.take(poll({}, at_s=4000.0))
+    lose(assigner, "new", at_s=10_000.0)
+    state = assigner.state()
+    assert state is not None
+    assert sorted(state.topics) == ["new", *(f"old-{number:03}" for number in range(50, 150))]
+    assert state.topics["new"].lost == ((0, 5, None),)
+    assert len(msgspec.json.encode(state.topics["new"])) < 90
+    restarted = Assigner(state, lambda _: True)
+    restarted.take(poll({}))
+    lose(restarted, "newer", at_s=100.0)
+    assert len(restarted.known or ()) == 101
+    restarted.take(poll({"new": Topic(topic_id="id of new", partitions=(0,))}, at_s=200.0))
+    assert restarted.next_split() == KafkaSplit(split_id="new/0", next=5, topic_id="id of new")
+
+
+def test_a_topic_that_comes_back_without_an_id_after_its_loss_does_not_have_the_id_of_the_old_one() -> None:
+    assigner = assigner_at(FIRST, *[poll({}, at_s=at_s) for at_s in TEN_SECONDS])
+    while (split := assigner.next_split()) is not None:
+        lost = assigner.located(split)
+        assert isinstance(lost, Loss)
+        assigner.after_loss(split, lost)
+    assigner.take(
+        poll({"orders": replace(ORDERS, topic_id=None)}, ends=(4, 4), starts=(0, 0), resolved=(0, 0))
+    )
+    again = assigner.next_split()
+    assert again == KafkaSplit(split_id="orders/0", next=0)
+    assigner.take(poll(ANEW, ends=(4, 4), starts=(0, 0)))
+    assert assigner.located(replace(again, next=3)) == replace(again, next=3, topic_id="b")
+
+
+@pytest.mark.parametrize(("topic_id", "start"), [("a", LATEST), ("b", 0)])
+def test_a_partition_that_is_lost_before_its_end_is_known_starts_there_only_in_the_same_topic(
+    topic_id: str, start: int
+) -> None:
+    latest = KafkaSplit(split_id="orders/0", next=LATEST, topic_id="a")
+    assigner = assigner_at(FIRST)
+    while assigner.next_split():
+        pass
+    assert assigner.located(latest) is None
+    for at_s in TEN_SECONDS:
+        assigner.take(poll({}, at_s=at_s))
+    lost = assigner.located(latest)
+    assert isinstance(lost, Loss)
+    assert assigner.after_loss(latest, lost) is None
+    came_back = poll({"orders": Topic(topic_id=topic_id, partitions=(0,))}, ends=(7,), starts=(0,))
+    assigner.take(replace(came_back, resolved={("orders", 0): 7}))
+    assigner.take(replace(came_back, resolved={("orders", 0): 0}))
+    assert assigner.next_split() == replace(latest, next=start, topic_id=topic_id)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +200,10 @@ def test_what_was_there_in_a_poll_that_failed_was_not_missing_all_the_time(found
 
 
 class Described(Cluster):
-    """A cluster whose descriptions are given; the first request for offsets fails."""
+    """A cluster whose descriptions are given, the last for ever; the first request for offsets fails."""
 
     def __init__(self, *descriptions: dict[str, Topic]) -> None:
-        self.descriptions = iter(descriptions)
+        self.descriptions = chain(descriptions, repeat(descriptions[-1]))
         self.has_leaders = False
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
@@ -146,7 +226,7 @@ def test_a_poll_says_which_partitions_were_seen_in_polls_that_failed() -> None:
         first=starting(options, is_batch=False),
         last=None,
         connect=lambda _: Described(customers | {"orders": ORDERS}, customers),
-        clock=Clock(),
+        clock=HandClock().clock,
     )
     request = PollRequest(known={"orders": ("a", frozenset((0, 1))), "customers": ("c", frozenset((0,)))})
     with pytest.raises(KafkaError):
@@ -243,6 +323,22 @@ def test_a_partition_of_a_recreated_topic_that_was_read_and_then_skipped_is_not_
     assert 0 in (restarted.known or {})["orders"][1]
 
 
+@pytest.mark.parametrize(("topic_id", "starts"), [("a", []), ("b", [0]), (None, [0])])
+def test_a_skipped_partition_that_was_gone_stays_skipped_only_if_its_topic_has_the_same_id(
+    topic_id: str | None, starts: list[int]
+) -> None:
+    first = poll({"orders": Topic(topic_id="a", partitions=(0,))}, resolved=(4,))
+    assigner = assigner_at(first, *[poll({}, at_s=at_s) for at_s in TEN_SECONDS])
+    assert assigner.next_split() is not None
+    assert assigner.forget_skipped([]) == ["orders/0"]
+    restarted = Assigner(assigner.state(), lambda _: True)
+    assert restarted.known == {"orders": ("a", frozenset())}
+    again = {"orders": Topic(topic_id=topic_id, partitions=(0,))}
+    restarted.take(poll(again, ends=(9,), starts=(0,), resolved=(0,)))
+    assert [split.next for split in restarted.held] == starts
+    assert (restarted.known or {})["orders"][1] == {0}
+
+
 def test_partitions_that_are_not_assigned_are_not_taken_for_skipped_ones() -> None:
     assigner = assigner_at(FIRST, poll(ANEW))
     assert assigner.forget_skipped([]) == []
@@ -264,6 +360,27 @@ def test_a_missing_partition_of_an_existing_topic_is_a_loss() -> None:
     assert assigner.located(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
 
 
+@pytest.mark.parametrize(
+    ("position", "begins"),
+    [({"next": LATEST}, 2), ({"next": EARLIEST}, 5), ({"next": AT_TIMESTAMP, "at_timestamp_ms": 7}, 5)],
+)
+def test_a_topic_that_was_recreated_after_an_edit_is_a_loss_unless_the_split_names_it(
+    position: dict[str, int], begins: int
+) -> None:
+    edited = KafkaSplit(split_id="orders/0", topic_id="a", **position)
+    assigner = assigner_at(FIRST)
+    assert assigner.located(edited) is None
+    assigner.take(poll(ANEW, ends=(7, 7), starts=(2, 2), resolved=(5,)))
+    lost = assigner.located(edited)
+    assert isinstance(lost, Loss)
+    assert lost.begins == begins
+    known = assigner.located(replace(edited, successor="b"))
+    assert isinstance(known, KafkaSplit)
+    assert (known.next, known.topic_id) == (5, "b")
+    assigner.take(poll({"orders": replace(ORDERS, topic_id="c")}, ends=(7, 7), starts=(0, 0)))
+    assert isinstance(assigner.located(replace(edited, successor="b")), Loss)
+
+
 def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
@@ -273,6 +390,34 @@ def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
     lost = assigner.located(split)
     assert isinstance(lost, Loss)
     assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
+
+
+@pytest.mark.parametrize("is_shorter", [False, True], ids=["expired", "lost its end"])
+def test_losses_of_the_same_offsets_in_two_topics_of_one_name_have_different_texts(
+    *, is_shorter: bool
+) -> None:
+    texts = set()
+    for topic_id in ("a", "b"):
+        topics = {"orders": replace(ORDERS, topic_id=topic_id)}
+        seen = poll(topics, ends=(2 if is_shorter else 9, 9), starts=(0 if is_shorter else 4, 0))
+        assigner = assigner_at(FIRST, replace(seen, tops={("orders", 0): 2} if is_shorter else {}))
+        lost = assigner.located(KafkaSplit(split_id="orders/0", next=3, topic_id=topic_id))
+        assert isinstance(lost, Loss)
+        texts.add(lost.what)
+    assert len(texts) == 2
+
+
+def test_the_offset_of_a_position_is_one_of_the_topic_in_which_it_was_found() -> None:
+    latest = KafkaSplit(split_id="orders/0", next=LATEST, topic_id="a")
+    assigner = assigner_at(FIRST)
+    assert assigner.located(latest) is None
+    assigner.take(poll({"orders": ORDERS}, ends=(10, 20), resolved=(10,)))
+    assert assigner.located(latest) == replace(latest, next=10)
+    assigner.take(poll(ANEW, ends=(14, 20), starts=(0, 0)))
+    lost = assigner.located(latest)
+    assert isinstance(lost, Loss)
+    assert "the records of the old topic from offset 10 on are lost" in lost.what
+    assert assigner.after_loss(latest, lost) == KafkaSplit(split_id="orders/0", next=0, topic_id="b")
 
 
 def test_a_partition_that_lost_its_last_records_is_not_read_again() -> None:

@@ -59,11 +59,45 @@ def test_a_start_that_the_topic_does_not_have_fails(
     assert found in start.found
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"stateLocation": "new"}, Status.FAILED),
+        ({"stateLocation": "new", "failOnDataLoss": "false"}, Status.WARNING),
+        ({}, Status.WARNING),
+    ],
+    ids=["fail", "report", "Spark's checkpoint may have a state"],
+)
+def test_a_start_at_expired_offsets_is_a_data_loss(
+    kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], status: Status
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = kafka.filled_topic([b"a", b"b", b"c"])
+    kafka.delete_records(topic, {0: 2})
+    given = {"startingOffsets": f'{{"{topic}": {{"0": 1}}}}', **more}
+    start = check(kafka, topic, **given)["start"]
+    assert start.status is status
+    assert f"startingOffsets sets offset 1 for {topic}/0, which begins at 2" in start.found
+    forked = check(kafka, topic, **given, savepoint="/savepoints/1")["start"]
+    assert forked.status is Status.SKIPPED
+    assert check(kafka, topic)["start"].status is Status.OK
+
+
 def test_a_query_with_state_does_not_start_again(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.filled_topic([b"a", b"b"])
     read(kafka, topic, stateLocation=tmp_path).stop()
     later = {"startingTimestamp": "4102444800000", "stateLocation": str(tmp_path)}
     assert check(kafka, topic, **later)["start"].status is Status.SKIPPED
+
+
+def test_after_a_first_start_that_failed_the_start_is_checked_again(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.filled_topic([b"a", b"b"])
+    (tmp_path / "schemas/kafka").mkdir(parents=True)
+    (tmp_path / "schemas/kafka/1.json").write_text("{}")
+    given = {"startingOffsets": f'{{"{topic}": {{"0": 7}}}}', "stateLocation": str(tmp_path)}
+    assert check(kafka, topic, **given)["start"].status is Status.FAILED
 
 
 def test_unreachable_brokers_fail(kafka: KafkaBroker) -> None:

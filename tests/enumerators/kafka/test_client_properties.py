@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from flip27_source.enumerators.kafka.client import new_consumer
-from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
+from flip27_source.enumerators.kafka.client import SHOWN_EVERY_S, KafkaError, RepeatedLines, new_consumer
+from flip27_source.enumerators.kafka.client_properties import (
+    WITHOUT_EFFECT,
+    ClientProperties,
+    client_properties,
+)
+from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.source import Source
 from tests.enumerators.kafka.reading import stream
 from tests.kafka_server import KafkaBroker
+from tests.postgres_server import free_port
 
 SECRET = "correct-horse-7"
 
@@ -49,6 +56,13 @@ def test_java_property_names_become_librdkafka_names() -> None:
     without_effect = {"max__poll__records": "10", "partition__assignment__strategy": strategy}
     found = properties(fetch__max__wait__ms="50", request__timeout__ms="9000", **without_effect)
     assert (found.values["fetch.wait.max.ms"], found.values["socket.timeout.ms"]) == ("50", "9000")
+    new_consumer(found).close()
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_java_properties_without_effect_are_left_out(name: str) -> None:
+    found = properties(**{name: "10"})
+    assert found.values == properties().values
     new_consumer(found).close()
 
 
@@ -140,3 +154,23 @@ def test_a_secret_is_in_no_log_error_offset_or_state(
     texts = [caplog.text, str(raised.value), str(engine.batches[0].end), *map(repr, stored)]
     assert [text for text in texts if SECRET in text] == []
     assert "rdkafka" in caplog.text, "librdkafka's log is captured"
+
+
+def test_of_lines_that_are_repeated_one_a_minute_is_shown_with_the_number_of_the_others() -> None:
+    refused = "[flip27#consumer-{}] kafka{}:9092: Connection refused (after {}ms in state CONNECT)"
+    lines = RepeatedLines()
+    assert lines.since_shown(refused.format(1, 1, 0), 0.0) == 0
+    assert lines.since_shown(refused.format(2, 1, 17), 1.0) is None
+    assert lines.since_shown(refused.format(2, 2, 17), 1.0) == 0, "another broker"
+    assert lines.since_shown(refused.format(1, 1, 0), SHOWN_EVERY_S - 1) is None
+    assert lines.since_shown(refused.format(1, 1, 0), SHOWN_EVERY_S) == 2
+    assert lines.since_shown(refused.format(1, 1, 0), SHOWN_EVERY_S + 1) is None
+
+
+def test_brokers_that_refuse_connections_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    refusing = properties(bootstrap__servers=f"127.0.0.1:{free_port()}", request__timeout__ms="1000")
+    with closing(Cluster(refusing)) as cluster:
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                cluster.topics(["orders"])
+    assert caplog.text.count("Connection refused") == 1

@@ -17,6 +17,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, KafkaSplit
 from flip27_source.errors import DataLossError, EditError
+from flip27_source.snapshots.locations import find_lineages
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.enumerator_run import EnumeratorRun
@@ -31,6 +32,7 @@ from tests.enumerators.kafka.reading import (
     values_of,
 )
 from tests.kafka_server import KafkaBroker, Record
+from tests.snapshots.spark_logs import view_rows
 
 HOUR_MS = 3_600_000
 
@@ -80,11 +82,26 @@ def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(
     run = EnumeratorRun(source, boundedness=Boundedness.BOUNDED)
     run.discover()
     edited = KafkaSplit(split_id=f"{topic}/0", next=AT_TIMESTAMP, at_timestamp_ms=4 * HOUR_MS)
-    assert run.enumerator.bound_split(edited, Budget()) is None
+    assert not run.enumerator.readable([edited])
     run.discover()
     found = run.enumerator.bound_split(edited, Budget())
     run.enumerator.close()
     assert (found.read.next, found.read.end) == (3, 5)
+
+
+def test_a_partition_that_shrinks_after_the_offset_of_a_time_was_found_is_a_loss(
+    kafka: KafkaBroker, topic: str
+) -> None:
+    run = EnumeratorRun(Source.resolve(options_of(kafka, topic)))
+    run.discover()
+    edited = KafkaSplit(split_id=f"{topic}/0", next=AT_TIMESTAMP, at_timestamp_ms=4 * HOUR_MS)
+    assert not run.enumerator.readable([edited])
+    run.discover()
+    kafka.recreate_topic(topic, [b"new"])
+    run.discover()
+    with pytest.raises(DataLossError, match="the partition ends at offset 1, and offset 3 was to be read"):
+        run.enumerator.bound_split(edited, Budget())
+    run.enumerator.close()
 
 
 def test_a_partition_continues_at_its_beginning(
@@ -105,6 +122,63 @@ def test_latest_becomes_a_fixed_offset_in_the_first_batch_after_the_edit(
     kafka.produce(topic, [b"read"])
     continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
+
+
+def test_latest_becomes_a_fixed_offset_also_while_batches_wait_for_more_records(
+    kafka: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    engine = read(kafka, topic, stateLocation=tmp_path, minOffsetsPerTrigger=9)
+    engine.stop()
+    kafka.produce(topic, [b"skipped"])
+    set_position(engine, f"{topic}/0", word="latest")
+    kafka.produce(topic, [b"read"])
+    continued(engine)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
+
+
+def one_batch(engine: MicroBatchEngine) -> None:
+    """Restart the query, and run one batch, as with ``trigger(once=True)``."""
+    engine.restart()
+    engine.run_batch()
+    engine.stop()
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another topic"])
+def test_a_run_with_one_batch_finds_the_position_of_an_edit(
+    kafka: KafkaBroker, topic: str, tmp_path: Path, *, available_now: bool, others: int
+) -> None:
+    topics = [topic, *(kafka.filled_topic([b"other"]) for _ in range(others))]
+    engine = read(kafka, ",".join(topics), stateLocation=tmp_path, available_now=available_now)
+    engine.stop()
+    kafka.produce(topic, [b"skipped"])
+    latest = NamedPosition(word="latest")
+    edits.submit(
+        edits.plan("set-position", state=str(tmp_path), why="test", splits=[f"{topic}/0"], position=latest)
+    )
+    for name in topics[1:]:
+        kafka.produce(name, [b"other"])
+    one_batch(engine)
+    for name in topics:
+        kafka.produce(name, [b"read"])
+    one_batch(engine)
+    assert offsets_of(engine.rows)[f"{topic}/0"] == [0, 1, 2, 3, 4, 6]
+
+
+def test_after_a_rewind_to_an_edit_the_records_since_then_are_read_again(
+    kafka: KafkaBroker, topic: str, tmp_path: Path, engine: MicroBatchEngine
+) -> None:
+    engine.stop()
+    kafka.produce(topic, [b"skipped"])
+    set_position(engine, f"{topic}/0", word="latest")
+    kafka.produce(topic, [b"read"])
+    continued(engine)
+    checkpoints = view_rows("checkpoints", find_lineages(str(tmp_path), {}))
+    (edited,) = [row["checkpoint_id"] for row in checkpoints if row["edits"]]
+    edits.submit(edits.plan("rewind", state=str(tmp_path), why="test", to_checkpoint=edited))
+    kafka.produce(topic, [b"new"])
+    continued(engine)
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6, 6, 7]}
 
 
 def test_the_query_continues_after_the_command_that_a_loss_names(
@@ -172,15 +246,16 @@ def test_an_offset_beyond_the_end_is_the_end_with_report(tansu: KafkaBroker, tmp
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
 
 
-def test_an_offset_beyond_the_end_stops_the_query_with_the_command_for_the_end(
-    tansu: KafkaBroker, tmp_path: Path
+def test_an_edit_to_an_offset_beyond_the_end_is_refused_and_the_query_continues_where_it_was(
+    tansu: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = tansu.filled_topic([b"a", b"b", b"c"])
     engine = read(tansu, topic, stateLocation=tmp_path)
-    with pytest.raises(DataLossError, match=r"an edit has set an offset beyond its end(?s:.*)--to-offset 3 "):
-        set_position(engine, f"{topic}/0", offset=8)
+    set_position(engine, f"{topic}/0", offset=8)
+    assert "refused: the query cannot continue from the edited state" in caplog.text
+    assert "an edit has set an offset beyond its end" in caplog.text
     tansu.produce(topic, [b"later"])
-    set_position(engine, f"{topic}/0", offset=3)
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
 
 
@@ -195,6 +270,70 @@ def test_an_offset_of_a_topic_that_was_recreated_is_not_one_of_the_new_topic(
         set_position(engine, f"{topic}/0", offset=2)
     set_position(engine, f"{topic}/0", word="earliest")
     assert values_of(engine.rows) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
+
+
+EDITED = [
+    ({"word": "latest"}, "latest"),
+    ({"word": "earliest"}, "earliest"),
+    ({"timestamp_ms": 5}, "timestamp 5"),
+]
+
+
+def edited_before_its_topic_was_recreated(
+    broker: KafkaBroker, folder: Path, position: dict[str, Any], **more: Any
+) -> MicroBatchEngine:
+    """Return a stopped query with a waiting edit; its topic, recreated since, has two records."""
+    topic = broker.filled_topic([b"old"])
+    engine = read(broker, topic, stateLocation=folder, **more)
+    engine.stop()
+    named = NamedPosition(**position)
+    edits.submit(
+        edits.plan("set-position", state=str(folder), why="test", splits=[f"{topic}/0"], position=named)
+    )
+    broker.recreate_topic(topic, [b"new", b"newer"])
+    return engine
+
+
+@pytest.mark.parametrize(("position", "named"), EDITED, ids=["latest", "earliest", "time"])
+def test_a_topic_that_is_recreated_while_an_edit_waits_is_a_loss_and_is_read_from_there(
+    tansu: KafkaBroker, tmp_path: Path, position: dict[str, Any], named: str
+) -> None:
+    engine = edited_before_its_topic_was_recreated(tansu, tmp_path, position, onDataLoss="report")
+    continued(engine)
+    (loss,) = view_rows("losses", find_lineages(str(tmp_path), {}))
+    assert "was deleted and recreated" in loss["what"]
+    assert loss["what"].endswith(f"the records of the old topic from {named} on are lost")
+    assert values_of(engine.rows) == [b"old", b"new", b"newer"]
+
+
+@pytest.mark.parametrize(("position", "named"), EDITED, ids=["latest", "earliest", "time"])
+def test_an_edit_that_waits_hides_no_recreated_topic_until_the_command_of_the_error(
+    tansu: KafkaBroker, tmp_path: Path, position: dict[str, Any], named: str
+) -> None:
+    engine = edited_before_its_topic_was_recreated(tansu, tmp_path, position)
+    with pytest.raises(DataLossError, match="was deleted and recreated"):
+        continued(engine)
+    with pytest.raises(DataLossError, match=r"was deleted and recreated(?s:.*)--to earliest") as stopped:
+        continued(engine)
+    (command,) = re.findall(r"flip27 (edit .*? --execute)", str(stopped.value))
+    assert main(shlex.split(command)) == 0
+    continued(engine)
+    assert values_of(engine.rows) == [b"old", b"new", b"newer"]
+
+
+def test_the_loss_of_a_recreated_topic_names_all_partitions_though_a_batch_has_few_offsets(
+    tansu: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = tansu.filled_topic([b"a"], partitions=3)
+    engine = read(tansu, topic, stateLocation=tmp_path, maxOffsetsPerTrigger=1)
+    engine.stop()
+    tansu.recreate_topic(topic, [b"b"], partitions=3)
+    with pytest.raises(DataLossError, match="was deleted and recreated") as stopped:
+        continued(engine)
+    (command,) = re.findall(r"flip27 (edit .*? --execute)", str(stopped.value))
+    assert main(shlex.split(command)) == 0
+    continued(engine)
+    assert values_of(engine.rows) == [b"a", b"a", b"a", b"b"]
 
 
 def test_a_partition_that_is_skipped_is_not_read_again(

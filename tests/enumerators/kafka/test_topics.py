@@ -7,17 +7,20 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from flip27_source import edits
+from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import HandClock, continued, offsets_of, read, stream, values_of
-from tests.enumerators.kafka.test_batches import batch_read
+from tests.enumerators.kafka.test_batches import batch_read, committed
 from tests.kafka_server import KafkaBroker, Record
 
 
@@ -175,10 +178,11 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
         ({"kafka.security.protocol": "tls"}, "Invalid value"),
         ({"kafka.isolation.level": "sometimes"}, "Invalid value"),
         ({"subscribe": "nowhere"}, "names nowhere"),
+        ({"subscribe": None, "subscribePattern": "no.*"}, "no partition for option subscribePattern"),
     ],
 )
 def test_mistakes_in_options_are_not_retried(
-    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str], said: str
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str | None], said: str
 ) -> None:
     requests = []
 
@@ -198,7 +202,7 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
     for names in ("nowhere", f"{there},nowhere"):
         with pytest.raises(OptionError, match="names nowhere, which the cluster does not have"):
             stream(kafka, names).run_batch()
-    with pytest.raises(DiscoveryError, match=r"has no partition for option subscribePattern 'no\.\*'"):
+    with pytest.raises(OptionError, match=r"has no partition for option subscribePattern 'no\.\*'"):
         stream(kafka, subscribePattern="no.*").run_batch()
     engine = read(kafka, there)
     engine.restart(options={"subscribe": "nowhere"})
@@ -281,6 +285,20 @@ def test_a_recreated_topic_is_recognized_by_its_id(tansu: KafkaBroker) -> None:
     assert engine.holder.report()["dataLosses"] == 1
 
 
+def test_each_topic_of_a_name_that_is_deleted_is_a_loss(clock: HandClock, tansu: KafkaBroker) -> None:
+    topic, other = tansu.filled_topic([b"a"]), tansu.topic()
+    engine = read(tansu, f"{topic},{other}", onDataLoss="report")
+    tansu.delete_topic(topic)
+    poll_for_a_while(engine, clock)
+    tansu.topic(name=topic)
+    tansu.produce(topic, [b"b"])
+    engine.process_all_available()
+    tansu.delete_topic(topic)
+    poll_for_a_while(engine, clock)
+    assert values_of(engine.rows) == [b"a", b"b"]
+    assert engine.holder.report()["dataLosses"] == 2
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker, others: int) -> None:
     topic = kafka.filled_topic([b"a"])
@@ -299,6 +317,36 @@ def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
     engine.restart()
     with pytest.raises(DataLossError, match=f"topic {topic} no longer exists"):
         engine.process_all_available()
+
+
+@pytest.mark.parametrize("is_left", [False, True], ids=["deleted", "recreated with fewer records"])
+def test_a_run_with_one_batch_notices_a_topic_that_was_deleted_while_others_have_records(
+    kafka: KafkaBroker, *, is_left: bool
+) -> None:
+    topic, other = kafka.filled_topic([b"a", b"b"]), kafka.filled_topic([b"c"])
+    engine = read(kafka, f"{topic},{other}")
+    engine.stop()
+    if is_left:
+        kafka.recreate_topic(topic, [b"new"])
+    else:
+        kafka.delete_topic(topic)
+    kafka.produce(other, [b"d"])
+    engine.restart()
+    with pytest.raises(DataLossError, match=f"{topic}.* no longer exists|the partition ends at offset 1"):
+        engine.run_batch()
+
+
+def test_a_run_with_one_poll_notices_a_deleted_topic_after_another_one_was_left_out(
+    kafka: KafkaBroker,
+) -> None:
+    topic, other, left_out = (kafka.filled_topic([b"a"]) for _ in range(3))
+    engine = read(kafka, f"{topic},{other},{left_out}", available_now=True, onDataLoss="report")
+    kafka.delete_topic(topic)
+    kafka.produce(other, [b"b"])
+    engine.restart(options={"subscribe": f"{topic},{other}"})
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"a", b"a", b"b"]
+    assert engine.holder.report()["dataLosses"] == 1
 
 
 @pytest.mark.parametrize("partitions", [1, 2], ids=["with fewer partitions", "with fewer records"])
@@ -362,6 +410,102 @@ def test_with_report_a_deleted_topic_that_reappears_is_new(
     assert values_of(engine.rows) == [b"a", b"b", b"c"]
 
 
+def test_the_lower_offsets_of_a_deleted_topic_that_reappears_are_committed(
+    clock: HandClock, kafka: KafkaBroker
+) -> None:
+    topic, other = kafka.filled_topic([b"a", b"b", b"c"]), kafka.topic()
+    given = {"onDataLoss": "report", "commitOffsets": "true", "kafka.group.id": topic}
+    engine = read(kafka, f"{topic},{other}", **given)
+    kafka.delete_topic(topic)
+    poll_for_a_while(engine, clock)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"d"])
+    engine.process_all_available()
+    assert committed(kafka, topic, topic, 1) == [1]
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+@pytest.mark.parametrize(
+    ("position", "named"),
+    [
+        ({"word": "earliest"}, "earliest"),
+        ({"word": "latest"}, "latest"),
+        ({"timestamp_ms": 7}, "timestamp 7"),
+    ],
+)
+def test_a_topic_that_is_deleted_after_an_edit_to_a_word_or_a_time_is_a_loss_and_later_new(
+    clock: HandClock,
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    position: dict[str, Any],
+    named: str,
+    *,
+    available_now: bool,
+) -> None:
+    topic, other = kafka.filled_topic([b"a"]), kafka.filled_topic([b"other"])
+    engine = read(kafka, f"{topic},{other}", stateLocation=tmp_path, available_now=available_now)
+    edit = edits.plan(
+        "set-position",
+        state=str(tmp_path),
+        why="test",
+        splits=[f"{topic}/0"],
+        position=NamedPosition(**position),
+    )
+    edits.submit(edit)
+    kafka.delete_topic(topic)
+    kafka.produce(other, [b"later"])
+    engine.restart()
+    with pytest.raises(DataLossError, match=f"its records from {named} on are lost(?s:.*)flip27 edit skip"):
+        poll_for_a_while(engine, clock)
+    engine.restart(options={"onDataLoss": "report"})
+    poll_for_a_while(engine, clock)
+    kafka.topic(name=topic)
+    kafka.produce(topic, [b"new"])
+    continued(engine)
+    assert sorted(values_of(engine.rows)) == [b"a", b"later", b"new", b"other"]
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["an edited partition", "a new topic"])
+def test_a_partition_without_a_leader_whose_start_is_not_known_does_not_stop_the_others(
+    kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    leaderless: set[str] = set()
+
+    class WithoutSomeLeaders(Cluster):
+        def _answers(self, places: Any) -> list[Any]:
+            error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+            lacking = [
+                SimpleNamespace(topic=name, partition=number, error=error)
+                for name, number in places
+                if name in leaderless
+            ]
+            others = {key: at for key, at in places.items() if key[0] not in leaderless}
+            return [*lacking, *(super()._answers(others) if others else [])]
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(WithoutSomeLeaders))
+    name = f"events_{uuid.uuid4().hex[:8]}"
+    first, second = kafka.topic(name=f"{name}.a"), f"{name}.b"
+    if not is_new:
+        kafka.topic(name=second)
+    engine = read(kafka, subscribePattern=f"{name}\\..*", stateLocation=tmp_path, discoveryRetries=0)
+    leaderless.add(second)
+    if is_new:
+        kafka.topic(name=second)
+    else:
+        earliest = NamedPosition(word="earliest")
+        edit = edits.plan(
+            "set-position", state=str(tmp_path), why="test", splits=[f"{second}/0"], position=earliest
+        )
+        edits.submit(edit)
+    kafka.produce(first, [b"a"])
+    kafka.produce(second, [b"b"])
+    continued(engine)
+    assert values_of(engine.rows) == [b"a"]
+    leaderless.clear()
+    engine.process_all_available()
+    assert values_of(engine.rows) == [b"a", b"b"]
+
+
 @pytest.mark.parametrize("available_now", [False, True])
 def test_a_topic_that_was_skipped_after_its_deletion_is_new_when_it_reappears(
     clock: HandClock, kafka: KafkaBroker, tmp_path: Path, *, available_now: bool
@@ -393,6 +537,41 @@ def test_a_topic_that_was_skipped_is_new_when_its_id_is_new(
     tansu.recreate_topic(topic, [b"b", b"c"])
     continued(engine)
     assert values_of(engine.rows) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_skipped_partition_stays_skipped_when_brokers_do_not_know_its_topic_for_a_while(
+    clock: HandClock,
+    tansu: KafkaBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    available_now: bool,
+) -> None:
+    unknown: set[str] = set()
+
+    class Forgetful(Cluster):
+        def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+            found = super().topics(names)
+            return {name: topic for name, topic in found.items() if name not in unknown}
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(Forgetful))
+    topic, other = tansu.filled_topic([b"a"]), tansu.filled_topic([b"other"])
+    engine = read(tansu, f"{topic},{other}", stateLocation=tmp_path, available_now=available_now)
+    edits.submit(edits.plan("skip", state=str(tmp_path), why="test", splits=[f"{topic}/0"]))
+    continued(engine)
+    tansu.produce(topic, [b"skipped"])
+    unknown.add(topic)
+    engine.restart()
+    poll_for_a_while(engine, clock)
+    before_s = clock.now_s
+    continued(engine)
+    assert clock.now_s == before_s, "a run that ends by itself does not wait for the topic again"
+    unknown.clear()
+    continued(engine)
+    tansu.produce(other, [b"later"])
+    continued(engine)
+    assert sorted(values_of(engine.rows)) == [b"a", b"later", b"other"]
 
 
 def test_a_query_loses_nothing_when_a_broker_restarts(kafka: KafkaBroker) -> None:

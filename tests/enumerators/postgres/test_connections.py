@@ -83,6 +83,8 @@ def test_the_error_of_a_lost_connection_or_an_exhausted_server_says_what_to_do()
         ("-c row_security=off", "SET ROLE pg_monitor; SELECT FROM hidden",
          "ALTER ROLE etl BYPASSRLS;"),
         ("", "SELECT pg_replication_slot_advance('gone', '0/1')", ".* a slot was dropped, .* start "),
+        # The key has another type than a bound of a chunk.
+        ("", "SELECT 1 >= 'k026'::varchar(8)", "a table was renamed or altered, .* start the query again"),
     ],
 )  # fmt: skip
 def test_the_remedy_is_that_of_the_cause(

@@ -165,3 +165,16 @@ def test_a_window_of_the_log_cannot_be_replayed_and_the_dry_run_says_so(shop: Fa
     caught_up(engine)
     with pytest.raises(EditError, match="log: read in ranges, which cannot be replayed"):
         ask(shop, "replay", "log")
+
+
+def test_a_replayed_chunk_whose_key_was_altered_can_be_quarantined(shop: FaultyShop) -> None:
+    engine = shop.read()
+    shop.execute("ALTER TABLE orders ALTER id TYPE numeric(9)")
+    ask(shop, "replay", chunk(shop, 0))
+    with pytest.raises(SplitReadError, match="was integer when the table was cut") as refused:
+        caught_up(engine)
+    assert "if an edit replays the chunk, set onSplitError=quarantine for one start" in str(refused.value)
+    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    engine = caught_up(shop.engine(engine.schema, after=engine, onSplitError="quarantine"))
+    engine = caught_up(shop.engine(engine.schema, after=engine))
+    assert shop.changes(engine) == [("c", 11, "x")]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import msgspec
 import pytest
 
+from flip27_source.enumerators.postgres import poller, slot_keeper
 from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations, ensure_publication
 from flip27_source.enumerators.postgres.server import precedes_publication, slot_of
 from flip27_source.enumerators.postgres.split import TableName
-from flip27_source.errors import AccessError, DataLossError, DiscoveryError, SplitReadError
-from flip27_source.testing import MicroBatchEngine
+from flip27_source.errors import (
+    AccessError,
+    AttemptError,
+    DataLossError,
+    DiscoveryError,
+    Flip27Error,
+    SplitReadError,
+)
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import (
@@ -26,9 +37,12 @@ from tests.enumerators.postgres.faults import (
     planned,
     running,
 )
+from tests.enumerators.postgres.versions import ON_EACH_VERSION
 from tests.postgres_server import PostgresServer, postgres_server
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
+PAUSE = "SELECT pg_sleep(3)"
+SET_TO_2_S = ("ALTER SYSTEM SET idle_replication_slot_timeout = '2s'", "SELECT pg_reload_conf()")
 
 
 # The slot.
@@ -43,19 +57,34 @@ def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reporte
     lost = f"slot {shop.slot} no longer exists; changes from [0-9A-F/]+ on"
     with pytest.raises(DataLossError, match=lost):
         engine.process_all_available()
-    with pytest.raises(DataLossError, match=lost):
+    with pytest.raises(DataLossError, match=lost) as refused:
         caught_up(engine)
+    assert "onDataLoss=report does not help" in str(refused.value)
+    assert "set onDataLoss=report" not in str(refused.value)
 
 
-def test_a_run_whose_chunks_take_longer_than_slots_may_be_idle_keeps_its_slot() -> None:
+@pytest.mark.parametrize(
+    ("before", "during"),
+    [
+        ("2s", [PAUSE]),
+        ("0", [*SET_TO_2_S, PAUSE]),
+        ("1h", [*SET_TO_2_S, PAUSE]),
+        ("0", [PAUSE, *SET_TO_2_S]),
+        ("1h", [PAUSE, *SET_TO_2_S]),
+    ],
+)
+def test_a_run_whose_chunks_take_longer_than_slots_may_be_idle_keeps_its_slot(
+    monkeypatch: pytest.MonkeyPatch, before: str, during: list[str]
+) -> None:
+    monkeypatch.setattr(slot_keeper, "ASKED_EVERY_S", 0.5)
     with (
-        postgres_server(idle_replication_slot_timeout="2s") as server,
+        postgres_server(idle_replication_slot_timeout=before) as server,
         faulty_shop(server, maxRowsPerTrigger="4", parallelism="1") as shop,
     ):
         engine = shop.engine()
         engine.restart(available_now=True)
         has_read(engine)
-        shop.execute("SELECT pg_sleep(3)", "CHECKPOINT")  # which invalidates idle slots
+        shop.execute(*during, "CHECKPOINT", "CHECKPOINT")  # which invalidates idle slots
         engine.process_all_available()
         shop.execute(ROW_11)
         assert shop.changes(caught_up(engine)) == [("c", 11, "x")]
@@ -79,6 +108,44 @@ def test_a_start_waits_for_a_slot_that_the_server_still_creates(
     shop.execute(ROW_12)
     assert len(engine.rows) == 11
     assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+
+
+FIRST_DRIVER = """
+import json, sys
+from flip27_source.testing import MicroBatchEngine
+MicroBatchEngine(json.loads(sys.argv[1]), schema=None).process_all_available()
+"""
+
+
+@pytest.mark.parametrize("snapshot", ["initial", "never"])
+@pytest.mark.parametrize(
+    ("is_ended", "said"),
+    [(False, "still creates slot"), (True, "creating slot .* waits for open transactions")],
+    ids=["its session goes on", "its session is ended"],
+)
+def test_a_start_after_a_driver_that_was_killed_while_it_created_the_slot_reads_everything(
+    shop: FaultyShop, caplog: pytest.LogCaptureFixture, said: str, snapshot: str, *, is_ended: bool
+) -> None:
+    caplog.set_level("INFO")
+    writer = shop.session()
+    writer.execute(f"BEGIN; {ROW_11}")
+    given = {"snapshot": snapshot, "schemaEvolutionMode": "addNewColumns"}
+    creating = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND wait_event = 'transactionid'"
+    named = f"flip27 log {shop.slot}"
+    with subprocess.Popen([sys.executable, "-c", FIRST_DRIVER, json.dumps(shop.options | given)]) as first:
+        try:
+            until(lambda: bool(shop.column(creating, named)), lambda: "no driver creates a slot")
+        finally:
+            first.kill()
+    if is_ended:
+        shop.execute(f"SELECT pg_terminate_backend({shop.one(creating, named)}, 10000)")
+    started = Running(lambda: caught_up(shop.engine(snapshot=snapshot)))
+    until(lambda: re.search(said, caplog.text) is not None, lambda: caplog.text)
+    writer.execute("COMMIT")
+    engine = started.result()
+    shop.execute(ROW_12)
+    assert shop.changes(caught_up(engine)) == [("c", 12, "y")]
+    assert len(engine.rows) == (12 if snapshot == "initial" else 1)
 
 
 def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
@@ -111,6 +178,19 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
     (task,) = planned(engine).partitions()
     attempts = [Running(lambda number=number: len(list(engine.attempt(task, number)))) for number in (0, 1)]
     assert [attempt.result() for attempt in attempts] == [3000, 3000]
+
+
+def test_a_chunk_is_not_delivered_as_it_was_before_the_snapshot_that_another_attempt_has_reported(
+    shop: FaultyShop,
+) -> None:
+    task = planned(engine := shop.engine(parallelism="1")).partitions()[0]
+    older = engine.attempt(task, 0)
+    next(older)
+    shop.execute(ROW_11)
+    assert len(list(engine.attempt(task, 1))) == 11
+    with pytest.raises(AttemptError, match=r"attempt 0 .* has sent other events than attempt 1"):
+        list(older)
+    assert len(list(engine.attempt(task, 2))) == 11
 
 
 @pytest.mark.parametrize(
@@ -244,11 +324,12 @@ def test_a_query_without_a_state_location_does_not_share_its_slot_either(shop: F
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Statements that keep a query from the insert of row 11, its error, and the changes that are left.
+    """Statements that keep a query from the insert of row 11 or its name, the error, and the changes left.
 
     Attributes:
         before: statements before the query starts.
         losses: how many are counted.
+        skipped_since: the first version of PostgreSQL that sends the changes after the loss.
     """
 
     statements: tuple[str, ...]
@@ -256,6 +337,7 @@ class Loss:
     left: tuple[Change, ...] = ()
     before: tuple[str, ...] = ()
     losses: int = 1
+    skipped_since: int = 0
 
 
 PARTS = (
@@ -281,7 +363,10 @@ LOSSES = {
         left=(("c", 12, "y"),),
     ),
     "the publication was dropped": Loss(
-        statements=("DROP PUBLICATION {slot}", ROW_11), said="publication {slot} was dropped;", losses=2
+        statements=("DROP PUBLICATION {slot}", ROW_11),
+        said="publication {slot} was dropped;",
+        losses=2,
+        skipped_since=18,
     ),
     "the table was removed from the publication": Loss(
         statements=(REMOVED, ROW_11), said=r"table public\.orders was removed from publication"
@@ -306,6 +391,35 @@ LOSSES = {
         said="publication {slot} was dropped and created again",
         left=(("c", 12, "y"),),
     ),
+    "the publication named the partitions of the table for a while": Loss(
+        before=(
+            "CREATE TABLE filled AS TABLE orders",
+            "DROP TABLE orders",
+            f"{CREATE} PARTITION BY RANGE (id)",
+            "CREATE TABLE part PARTITION OF orders DEFAULT",
+            "INSERT INTO orders TABLE filled",
+        ),
+        statements=(
+            "ALTER PUBLICATION {slot} SET (publish_via_partition_root = false)",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET (publish_via_partition_root = true)",
+            ROW_12,
+        ),
+        said="publication {slot} was altered",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication was replaced by one with a row filter for a while": Loss(
+        statements=(
+            "DROP PUBLICATION {slot}",
+            "CREATE PUBLICATION {slot} FOR TABLE orders WHERE (id > 11)",
+            ROW_11,
+            "DROP PUBLICATION {slot}",
+            "CREATE PUBLICATION {slot} FOR TABLE orders",
+            ROW_12,
+        ),
+        said="publication {slot} was dropped and created again",
+        left=(("c", 12, "y"),),
+    ),
     "the publication had a row filter for a while": Loss(
         statements=(
             "ALTER PUBLICATION {slot} SET TABLE orders WHERE (id > 11)",
@@ -315,6 +429,16 @@ LOSSES = {
         ),
         said=r"or its column list or row filter there was changed",
         left=(("c", 12, "y"),),
+    ),
+    "the publication had a column list for a while": Loss(
+        statements=(
+            "ALTER PUBLICATION {slot} SET TABLE orders (id)",
+            ROW_11,
+            "ALTER PUBLICATION {slot} SET TABLE orders",
+            ROW_12,
+        ),
+        said=r"or its column list or row filter there was changed",
+        left=(("c", 11, None), ("c", 12, "y")),
     ),
     "the schema of the table was removed from the publication and added again": Loss(
         before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public",),
@@ -358,6 +482,7 @@ def read_before(shop: FaultyShop, loss: Loss, **options: str) -> MicroBatchEngin
     return engine
 
 
+@ON_EACH_VERSION
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss) -> None:
     engine = read_before(shop, loss)
@@ -367,11 +492,16 @@ def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss)
     assert shop.changes(engine) == []
 
 
+@ON_EACH_VERSION
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_if_losses_are_reported_the_query_continues_with_the_changes_that_are_left(
     shop: FaultyShop, loss: Loss
 ) -> None:
     engine = read_before(shop, loss, onDataLoss="report")
+    if shop.server.version < loss.skipped_since:
+        with pytest.raises(Flip27Error, match="while the publication was missing: create it, drop the slot"):
+            caught_up(engine)
+        return
     caught_up(engine)
     shop.execute("INSERT INTO orders VALUES (13, 'z')")
     caught_up(engine)
@@ -379,6 +509,7 @@ def test_if_losses_are_reported_the_query_continues_with_the_changes_that_are_le
     assert engine.holder.report()["dataLosses"] == loss.losses
 
 
+@ON_EACH_VERSION
 @pytest.mark.parametrize(
     ("columns", "statement"), [("", "REINDEX TABLE part"), (", t text", "VACUUM FULL part")]
 )
@@ -401,6 +532,7 @@ IDENTIFIED = "ALTER TABLE part REPLICA IDENTITY USING INDEX"
 FORMER_KEYS = r"of public\.parts .* keys"
 
 
+@ON_EACH_VERSION
 @pytest.mark.parametrize(
     ("altered", "taken_back", "said"),
     [
@@ -422,6 +554,7 @@ def test_a_partition_that_was_altered_for_a_while_is_data_loss(
         caught_up(engine)
 
 
+@ON_EACH_VERSION
 def test_a_key_that_the_log_does_not_have_stops_the_query(shop: FaultyShop) -> None:
     shop.execute(*PARTS)
     engine = caught_up(shop.engine(tables="public.parts"))
@@ -433,6 +566,7 @@ def test_a_key_that_the_log_does_not_have_stops_the_query(shop: FaultyShop) -> N
         caught_up(engine)
 
 
+@ON_EACH_VERSION
 def test_an_index_of_a_partition_that_is_built_while_rows_change_is_no_loss(shop: FaultyShop) -> None:
     shop.execute(*PARTS)
     engine = caught_up(shop.engine(tables="public.parts"))
@@ -476,6 +610,7 @@ def test_a_table_that_is_unlogged_or_dropped_while_tables_are_listed_is_named(
         ensure_publication(shop.control, "p", [orders])
 
 
+@ON_EACH_VERSION
 def test_a_table_that_is_removed_as_soon_as_the_query_has_published_it_is_data_loss(shop: FaultyShop) -> None:
     removed = REMOVED.format(slot=shop.slot)
     shop.execute(
@@ -489,6 +624,7 @@ def test_a_table_that_is_removed_as_soon_as_the_query_has_published_it_is_data_l
     shop.read()
 
 
+@ON_EACH_VERSION
 def test_a_running_query_reads_nothing_after_its_publication_was_altered(shop: FaultyShop) -> None:
     engine = running(shop.read())
     shop.execute(
@@ -513,6 +649,7 @@ def test_the_state_of_an_older_release_knows_the_entries_of_tables(entry: str, l
     assert [said for said, loss in zip(losses, found, strict=True) if said in loss] == losses
 
 
+@ON_EACH_VERSION
 def test_a_publication_that_was_altered_before_it_was_dropped_is_data_loss(shop: FaultyShop) -> None:
     engine = running(shop.read())
     shop.execute(REMOVED.format(slot=shop.slot), ROW_11, f"DROP PUBLICATION {shop.slot}")
@@ -520,6 +657,7 @@ def test_a_publication_that_was_altered_before_it_was_dropped_is_data_loss(shop:
         caught_up(engine)
 
 
+@ON_EACH_VERSION
 def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(shop: FaultyShop) -> None:
     shop.execute(
         "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
@@ -666,6 +804,57 @@ def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -
     )
 
 
+@pytest.mark.parametrize("limit", [{}, {"maxRowsPerTrigger": "4"}])
+@pytest.mark.parametrize(
+    "change", ["INSERT INTO other", "DROP TABLE other", "ALTER TABLE other RENAME id TO no"]
+)
+def test_assigned_chunks_of_a_table_that_the_option_leaves_out_are_not_read(
+    shop: FaultyShop, change: str, limit: dict[str, str]
+) -> None:
+    ten = "SELECT n, 'o' FROM generate_series(1, 10) n"
+    shop.execute(OTHER, f"INSERT INTO other {ten}")
+    given = {"parallelism": "1", "uid": "postgres", **limit}
+    engine = planned(shop.engine(tables="public.*", **given), available_now=False)
+    shop.execute(f"{change} {ten.replace('n,', 'n + 10,')}" if change.startswith("INSERT") else change)
+    narrower = caught_up(shop.engine(after=engine, tables="public.*, -public.other", **given))
+    shop.execute(ROW_11)
+    read = [*(("r", n, f"n{n}") for n in range(1, 11)), ("c", 11, "x")]
+    assert sorted(shop.ops(caught_up(narrower)), key=lambda row: row[1] or 0) == read
+    if change.startswith("INSERT"):
+        again = caught_up(shop.engine(after=narrower, tables="public.*", **given))
+        assert sorted(shop.ops(again)[11:], key=lambda row: row[1] or 0) == [
+            ("r", n, "o") for n in range(1, 21)
+        ]
+
+
+def test_bounds_of_a_table_that_the_option_leaves_out_are_not_searched(
+    shop: FaultyShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute(OTHER, "INSERT INTO other SELECT n, 'o' FROM generate_series(1, 10) n")
+    monkeypatch.setattr(poller, "_CUT_S", 0.0)
+    engine = running(shop.engine(tables="public.*", uid="postgres"))
+    shop.execute("ALTER TABLE other RENAME id TO no")
+    with pytest.raises(DiscoveryError, match=r"column id of table public\.other was integer"):
+        caught_up(engine)
+    narrower = caught_up(shop.engine(after=engine, tables="public.*, -public.other", uid="postgres"))
+    assert sorted(shop.ops(narrower)) == sorted(("r", n, f"n{n}") for n in range(1, 11))
+
+
+def test_rows_that_a_task_has_reported_are_delivered_also_if_the_option_leaves_their_table_out_since(
+    shop: FaultyShop,
+) -> None:
+    shop.execute(OTHER, "INSERT INTO other VALUES (100, 'o')")
+    engine = planned(shop.engine(tables="public.*", uid="postgres"))
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.TASKS_ENDED)
+    narrower = shop.engine(after=engine, tables="public.orders", uid="postgres")
+    narrower.restart(available_now=True)
+    with pytest.raises(Crashed):
+        narrower.run_batch(crash_at=Step.COMMIT_LOGGED)
+    again = caught_up(shop.engine(after=narrower, tables="public.*", uid="postgres"))
+    assert ("r", 100, "o") in shop.ops(again)
+
+
 @pytest.mark.parametrize("read", [4, 10])
 def test_a_table_that_is_left_out_for_a_while_is_read_anew_and_all_its_later_changes_are_delivered(
     shop: FaultyShop, read: int
@@ -687,6 +876,72 @@ def test_a_table_that_is_left_out_for_a_while_is_read_anew_and_all_its_later_cha
     shop.execute("DELETE FROM orders WHERE id = 9", "DELETE FROM other")
     caught_up(again)
     shop.check_copy(again, is_exact=False)
+
+
+@pytest.mark.parametrize("wrong", ["public.ordrs", "public.orders_*"])
+def test_a_wrong_name_in_one_start_does_not_have_the_chunks_of_a_repeated_batch_read_again(
+    shop: FaultyShop, wrong: str
+) -> None:
+    given = {"maxRowsPerTrigger": "4", "parallelism": "1", "uid": "postgres", "discoveryRetries": "0"}
+    engine = planned(shop.engine(**given), available_now=False)
+    mistaken = shop.engine(after=engine, **{**given, "tables": wrong})
+    with pytest.raises(Flip27Error, match="and the database has no such table"):
+        caught_up(mistaken)
+    corrected = caught_up(shop.engine(after=mistaken, **given))
+    assert sorted(shop.ops(corrected)) == sorted(("r", n, f"n{n}") for n in range(1, 11))
+
+
+@pytest.mark.parametrize("last", ["orders3", "orders"])
+def test_a_table_that_is_renamed_twice_in_mid_snapshot_is_not_taken_for_one_that_is_left_out(
+    shop: FaultyShop, last: str
+) -> None:
+    given = {"maxRowsPerTrigger": "4", "parallelism": "1", "uid": "postgres", "onSplitError": "quarantine"}
+    engine = shop.engine(**given)
+    engine.restart(available_now=False)
+    has_read(engine, 4)
+    planned(engine, available_now=False)
+    shop.execute("ALTER TABLE orders RENAME TO orders2")
+    engine = shop.engine(after=engine, **given, tables="public.orders2")
+    engine.restart(available_now=False)
+    shop.execute("DELETE FROM orders2 WHERE id = 2", f"ALTER TABLE orders2 RENAME TO {last}")
+    with pytest.raises(AccessError, match=r"option tables has public\.orders2, and the database has no such"):
+        engine.run_batch()
+    renamed = caught_up(shop.engine(after=engine, **given, tables=last))
+    read = [("r", n, f"n{n}") for n in range(1, 11)]
+    assert sorted(shop.ops(renamed), key=lambda row: (row[0] == "d", row[1])) == [*read, ("d", 2, None)]
+
+
+def test_a_table_that_is_renamed_again_continues_if_the_option_has_its_name_of_between(
+    shop: FaultyShop,
+) -> None:
+    shop.execute(OTHER)
+    engine = shop.read(tables="public.o*")
+    shop.execute("ALTER TABLE other RENAME TO p_other", "INSERT INTO p_other VALUES (1, 'x')")
+    given = {"tables": "public.orders, public.p*", "uid": "postgres"}
+    engine = caught_up(shop.engine(after=engine, **given))
+    shop.execute("INSERT INTO p_other VALUES (2, 'y')", "ALTER TABLE p_other RENAME TO q_other")
+    shop.execute("INSERT INTO q_other VALUES (3, 'z')")
+    engine = caught_up(shop.engine(after=engine, **given))
+    assert shop.changes(engine) == [("c", 1, "x"), ("c", 2, "y"), ("c", 3, "z")]
+    without = {**given, "tables": "public.o*"}
+    shop.execute("INSERT INTO q_other VALUES (4, 'left out')")
+    assert len(shop.changes(caught_up(shop.engine(after=engine, **without)))) == 3
+
+
+def test_planned_chunks_of_a_table_that_is_renamed_again_are_read_by_its_name_of_between(
+    shop: FaultyShop,
+) -> None:
+    given = {"maxRowsPerTrigger": "4", "parallelism": "1", "uid": "postgres"}
+    engine = planned(shop.engine(tables="public.o*", **given), available_now=False)
+    shop.execute(OTHER, "ALTER TABLE orders RENAME TO p_orders")
+    given["tables"] = "public.other, public.p*"
+    engine = shop.engine(after=engine, **given)
+    engine.restart(available_now=True)
+    has_read(engine, 8)
+    shop.execute("DELETE FROM p_orders WHERE id = 2", "ALTER TABLE p_orders RENAME TO q_orders")
+    engine = caught_up(shop.engine(after=engine, **given))
+    read = [("r", n, f"n{n}") for n in range(1, 11)]
+    assert sorted(shop.ops(engine), key=lambda row: (row[0] == "d", row[1])) == [*read, ("d", 2, None)]
 
 
 def test_a_table_that_is_renamed_before_its_rows_are_read_is_still_read(shop: FaultyShop) -> None:

@@ -16,6 +16,7 @@ from flip27_source.enumerators.postgres.assigner import TableProgress
 from flip27_source.enumerators.postgres.log_lag import MOST_POLLS, LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.testing import MicroBatchEngine
+from tests.cli.command_line import cells_of
 from tests.deadline import until
 from tests.enumerators.postgres.database import TestedDatabase
 
@@ -193,7 +194,7 @@ def test_the_table_of_splits_has_each_chunk_and_the_lag_of_the_log(
     database.execute("INSERT INTO orders VALUES (100)")
     read_all(query, 26)
     assert main(["state", "splits", query.source.options["stateLocation"]]) == 0
-    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
+    rows = cells_of(capsys.readouterr().out)
     chunks = [row for row in rows if row[0].startswith("public.orders/")]
     assert [row[0].rpartition("/")[2] for row in sorted(chunks)] == ["0", "1", "2"]
     (log,) = [row for row in rows if row[0] == "log"]

@@ -12,7 +12,7 @@ from flip27_source.enumerators.postgres.chunks import cuts
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.table_patterns import table_patterns
 from flip27_source.errors import DiscoveryError, NewColumnsError, SchemaError, SplitReadError
-from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import OTHER, FaultyShop, caught_up, has_read, planned, running
@@ -229,24 +229,81 @@ def test_a_change_of_the_key_is_delivered_by_the_key_that_the_table_had(
     assert shop.changes(engine)[3:] == [("d", 1, "n1"), ("c", 101, "n1")]
 
 
+@pytest.mark.parametrize("change", ["DROP CONSTRAINT orders_pkey", "RENAME id TO number"])
+def test_a_batch_that_is_repeated_after_the_key_was_altered_has_the_same_changes(
+    shop: FaultyShop, change: str
+) -> None:
+    shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL")
+    engine = running(shop.read(onSchemaChange="ignore"))
+    for number in (11, 12, 13):  # ends the snapshot, whose bounds have the key too
+        shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+        has_read(engine, number)
+    shop.execute("UPDATE orders SET id = 101 WHERE id = 1", "DELETE FROM orders WHERE id = 2")
+    planned(engine, available_now=False)
+    with pytest.raises(Crashed):
+        engine.run_batch(crash_at=Step.SINK_WRITTEN)
+    before = engine.batches[-1].rows
+    shop.execute(f"ALTER TABLE orders {change}")
+    engine.restart()
+    engine.run_batch()
+    assert engine.batches[-1].rows == before
+    assert shop.changes(engine)[3:] == [("d", 1, "n1"), ("c", 101, "n1"), ("d", 2, "n2")]
+
+
+KEYED = (
+    "CREATE TABLE orders (id int PRIMARY KEY, v text NOT NULL)",
+    "CREATE UNIQUE INDEX orders_v ON orders (v)",
+    "INSERT INTO orders SELECT i, 'v' || i FROM generate_series(1, 9) i",
+)
+
+
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM orders WHERE id = 1", "UPDATE orders SET id = 101 WHERE id = 1"]
 )
 def test_rows_that_the_log_identifies_by_other_columns_than_the_chunks_are_refused(
     postgres: PostgresServer, statement: str
 ) -> None:
-    with query(
-        postgres,
-        "CREATE TABLE orders (id int PRIMARY KEY, v text NOT NULL)",
-        "CREATE UNIQUE INDEX orders_v ON orders (v)",
-        "INSERT INTO orders SELECT i, 'v' || i FROM generate_series(1, 9) i",
-        maxRowsPerTrigger="3",
-        parallelism="1",
-    ) as orders:
+    with query(postgres, *KEYED, maxRowsPerTrigger="3", parallelism="1") as orders:
         orders.until_rows(3)
         orders.execute("ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_v", statement)
         with pytest.raises(SplitReadError, match=r"public\.orders by v, and the chunks .* by id"):
             orders.read_all()
+
+
+MOVED = "ALTER TABLE orders DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (v)"
+
+
+@pytest.mark.parametrize("row", ["1", "9"], ids=["in a chunk that is read", "in a chunk that is left"])
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM orders WHERE id = {}", "UPDATE orders SET v = '-' WHERE id = {}"]
+)
+def test_no_change_is_lost_when_the_primary_key_moves_to_another_column_in_mid_snapshot(
+    postgres: PostgresServer, statement: str, row: str
+) -> None:
+    with query(postgres, *KEYED, maxRowsPerTrigger="3", parallelism="1") as orders:
+        orders.until_rows(3)
+        orders.execute(MOVED, statement.format(row))
+        with pytest.raises(SplitReadError, match=r"public\.orders by v, and the chunks .* by id") as refused:
+            orders.read_all()
+        assert (refused.value.remedy or "").startswith(START_AGAIN)
+
+
+DELETED = ("DELETE FROM orders WHERE id = 1", "DELETE FROM orders WHERE id = 9")
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [[*DELETED, MOVED], ["ALTER TABLE orders REPLICA IDENTITY FULL", MOVED, *DELETED]],
+    ids=["before it moves", "of whole rows"],
+)
+def test_a_key_that_moves_in_mid_snapshot_does_no_harm_to_deletes_whose_log_has_the_former_key(
+    postgres: PostgresServer, statements: list[str]
+) -> None:
+    with query(postgres, *KEYED, maxRowsPerTrigger="3", parallelism="1") as orders:
+        orders.until_rows(3)
+        orders.execute(*statements)
+        orders.read_all()
+        orders.check_copy()
 
 
 def test_a_key_that_is_widened_while_bounds_are_searched_has_ascending_bounds(shop: FaultyShop) -> None:
@@ -328,7 +385,7 @@ def test_a_key_whose_enum_is_altered_before_the_snapshot_is_complete_is_refused(
         orders.execute(*statements)
         with pytest.raises(SplitReadError, match=rf"the value 'z' of the enum size, .* id, {now}") as refused:
             orders.read_all()
-        assert refused.value.remedy == START_AGAIN
+        assert (refused.value.remedy or "").startswith(START_AGAIN)
 
 
 @pytest.mark.parametrize(

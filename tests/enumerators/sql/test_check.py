@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,16 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.sql.shops import DAY, ORDERS, TYPES, Shop, batches_of, of_postgres, postgres_shop
+from tests.enumerators.sql.shops import (
+    DAY,
+    ORDERS,
+    TYPES,
+    Shop,
+    batches_of,
+    of_postgres,
+    polled,
+    postgres_shop,
+)
 from tests.postgres_server import PostgresServer, postgres_server
 
 
@@ -66,11 +75,62 @@ def test_null_in_a_cursor_column_fails_unless_such_rows_are_left_out(sqlite: Sho
     assert wrong(check(sqlite, onNullCursor="ignore")) == {"NULL": Status.WARNING}
 
 
+def test_cursors_of_another_kind_fail_as_the_query_does(sqlite: Shop) -> None:
+    sqlite.insert([(1, 1.0, f"{DAY} 08:00:00"), (2, 1.0, "n/a")])
+    found = check(sqlite)["cursor columns"]
+    assert (found.status, "a time and another text" in found.found) == (Status.FAILED, True)
+    assert found.remedy is not None
+    assert "leave such rows out with option query; if they are not times, set lag=0s" in found.remedy
+    assert wrong(check(sqlite, lag="0s")) == {}
+    sqlite.execute("CREATE TABLE loose (number)")
+    sqlite.execute("INSERT INTO loose VALUES (1), ('n/a')")
+    assert "number and string" in check(sqlite, table="loose", cursorColumns="number")["cursor columns"].found
+
+
 def test_a_time_in_the_future_gets_a_warning(sqlite: Shop) -> None:
     sqlite.insert([(1, 1.0, "2999-01-01 00:00:00")])
     found = check(sqlite)
     assert wrong(found) == {"clock": Status.WARNING}
     assert "set option timeZone" in (found["clock"].remedy or "")
+
+
+KEYS = {
+    "id INTEGER PRIMARY KEY": Status.WARNING,
+    "ID integer, name TEXT, PRIMARY KEY (id)": Status.WARNING,
+    "id INTEGER PRIMARY KEY, name TEXT DEFAULT 'AUTOINCREMENT' -- AUTOINCREMENT\n": Status.WARNING,
+    "id INTEGER PRIMARY KEY AUTOINCREMENT": Status.OK,
+    "id INTEGER NOT NULL PRIMARY KEY /* never again */ Autoincrement, name TEXT": Status.OK,
+    "id INT PRIMARY KEY": None,
+    "id INTEGER, part INTEGER, PRIMARY KEY (id, part)": None,
+}
+
+
+@pytest.mark.parametrize(("columns", "status"), KEYS.items(), ids=KEYS)
+@pytest.mark.parametrize("name", ["invoices", 'main."my ""invoices"""', "[Invoices]"])
+def test_a_key_of_sqlite_that_is_used_again_gets_a_warning(
+    sqlite: Shop, columns: str, status: Status | None, name: str
+) -> None:
+    sqlite.execute(f"CREATE TABLE {name} ({columns})")
+    found = check(sqlite, table=name.replace("[I", "[i"), cursorColumns="id").get("keys")
+    assert (None if found is None else found.status) == status
+
+
+def test_a_key_of_sqlite_that_is_used_again_gets_no_warning_if_rows_are_polled_by_a_time(shop: Shop) -> None:
+    assert "keys" not in check(shop)
+    assert ("keys" in check(shop, cursorColumns="id")) == shop.options["uri"].endswith(".db")
+
+
+def test_a_row_with_the_key_of_a_deleted_one_is_read_if_the_key_is_autoincrement(
+    sqlite: Shop, flip27_engine: Callable[..., MicroBatchEngine]
+) -> None:
+    for kind, read in (("", []), ("AUTOINCREMENT", [[3]])):
+        sqlite.execute(f"CREATE TABLE invoices{kind} (id INTEGER PRIMARY KEY {kind}, name TEXT)")
+        sqlite.execute(f"INSERT INTO invoices{kind}(name) VALUES ('a'), ('b')")
+        engine = flip27_engine(sqlite.with_options(table=f"invoices{kind}", cursorColumns="id"))
+        assert batches_of(engine) == [[1, 2]]
+        sqlite.execute(f"DELETE FROM invoices{kind} WHERE id = 2")
+        sqlite.execute(f"INSERT INTO invoices{kind}(name) VALUES ('c')")
+        assert polled(engine) == read
 
 
 def test_a_table_without_an_index_gets_a_warning_with_the_statement_to_run(postgres_table: Shop) -> None:
@@ -79,7 +139,8 @@ def test_a_table_without_an_index_gets_a_warning_with_the_statement_to_run(postg
     assert (found.status, found.remedy) == (Status.WARNING, remedy)
     postgres_table.execute(found.remedy)
     assert check(postgres_table)["index"].status is Status.OK
-    assert check(postgres_table, cursorColumns="id")["index"].status is Status.OK
+    for columns in ("id", "ID", "UPDATED_AT,Id"):
+        assert check(postgres_table, cursorColumns=columns)["index"].status is Status.OK
     assert check(postgres_table, cursorColumns="id,updated_at")["index"].status is Status.WARNING
 
 

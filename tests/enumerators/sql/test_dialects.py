@@ -115,11 +115,28 @@ def test_the_name_of_the_database_selects_the_dialect() -> None:
         ("snowflake://u@account/db?token=s3cr@t!", None),
         ("flip27:s3cr@t!@tcp(localhost:3306)/shop", None),
         ("postgresql:/flip27:s3cr@t!@db/shop", None),
+        ("jane@corp.com:s3cr@t!@account/db", None),
+        ("postgresql:/jane@corp.com:s3cr@t!@db/shop", None),
+        ("jane@corp.com/s3cr@t!@db", None),
     ],
 )
 def test_secrets_are_masked_in_the_errors_of_drivers(uri: str, password: str | None) -> None:
     said = Secrets(uri, password).failure(OSError(f"bad {uri}: 's3cr@t!' and s3cr%40t%21")).what
     assert "s3cr" not in said
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "host=/var/run/postgresql user=jane@corp dbname=shop",
+        "C:/Users/me@corp/shop.db",
+        "C:\\run/me@corp.db",
+        "/var/run/me@corp/shop.db",
+    ],
+)
+def test_parts_of_paths_are_not_masked_in_errors(uri: str) -> None:
+    said = "no such column run_id of Users in var, named by me"
+    assert Secrets(uri, None).failure(OSError(said)).what == said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,10 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.sql import database
 from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
+from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, plan, run
+from flip27_source.testing.enumerator_run import EnumeratorRun
 from tests.enumerators.sql.shops import (
     DAY,
     ORDERS,
@@ -88,6 +92,71 @@ def test_a_cursor_may_be_greater_than_any_float(postgres: PostgresServer, flip27
         assert batches_of(engine) == [["1", "1" + "0" * 309]]
 
 
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_a_numeric_cursor_may_begin_with_minus_infinity_but_not_end_with_infinity(
+    with_adbc: bool, postgres: PostgresServer, flip27_engine: Engine
+) -> None:
+    with postgres_shop(postgres, with_adbc=with_adbc) as shop:
+        shop.execute("CREATE TABLE great (n numeric)")
+        shop.execute("INSERT INTO great VALUES ('-Infinity')")
+        engine = flip27_engine(
+            shop.with_options(table="great", cursorColumns="n", discoveryRetries="0"),
+            schema=pa.schema([("n", pa.string())]),
+        )
+        assert batches_of(engine) == [["-Infinity"]]
+        shop.execute("INSERT INTO great VALUES (1), (1e99)")
+        assert polled(engine) == [["1", "1" + "0" * 99]]
+        shop.execute("INSERT INTO great VALUES ('Infinity')")
+        with pytest.raises(DiscoveryError, match=r"the cursor \(Infinity\): no later row could be greater"):
+            polled(engine)
+
+
+ARRAYS_AND_JSON = [
+    ("int[]", ["{}", "{1}"], "{NULL}"),
+    ("text[]", ["{}", "{a}"], "{b}"),
+    ("jsonb", ["1", "2.5"], '{"a": 1}'),
+]
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+@pytest.mark.parametrize(("kind", "first", "later"), ARRAYS_AND_JSON)
+def test_arrays_and_json_of_any_values_are_cursors(
+    kind: str, first: list[str], later: str, with_adbc: bool, postgres: PostgresServer, flip27_engine: Engine
+) -> None:
+    with postgres_shop(postgres, with_adbc=with_adbc) as shop:
+        shop.execute(f"CREATE TABLE keys (id int, k {kind})")
+        for number, value in enumerate(first):
+            shop.execute(f"INSERT INTO keys VALUES ({number}, '{value}')")
+        schema = pa.schema([("k", pa.string())])
+        engine = flip27_engine(shop.with_options(table="keys", cursorColumns="k,id"), schema=schema)
+        assert sorted(batches_of(engine)[0]) == sorted(first)
+        shop.execute(f"INSERT INTO keys VALUES (9, '{later}')")
+        engine.restart()
+        assert batches_of(engine) == [[later]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "using"),
+    [("text", "jsonb", "k::jsonb"), ("text", "text[]", "ARRAY[k]"), ("int[]", "text[]", "k::text[]")],
+)
+def test_a_cursor_that_becomes_an_array_or_json_of_another_order_stops_the_query(
+    before: str, after: str, using: str, postgres: PostgresServer, flip27_engine: Engine
+) -> None:
+    with postgres_shop(postgres, with_adbc=False) as shop:
+        shop.execute(f"CREATE TABLE keys (k {before})")
+        first = "ARRAY[9]" if before == "int[]" else "'9'"
+        shop.execute(f"INSERT INTO keys VALUES ({first})")
+        options = shop.with_options(table="keys", cursorColumns="k", discoveryRetries="0")
+        engine = flip27_engine(options, schema=pa.schema([("k", pa.string())]))
+        batches_of(engine)
+        shop.execute(f"ALTER TABLE keys ALTER k TYPE {after} USING {using}")
+        had = {"text": "string", "int[]": "PostgreSQL integer[]"}[before]
+        said = re.escape(f"have the types PostgreSQL {after}; they had {had}")
+        engine.restart()
+        with pytest.raises(DiscoveryError, match=said):
+            polled(engine)
+
+
 def test_a_text_that_reads_like_infinity_may_be_the_greatest_cursor(
     postgres: PostgresServer, flip27_engine: Engine
 ) -> None:
@@ -154,27 +223,29 @@ def test_settings_of_a_postgresql_database_do_not_change_cursors(
 
 
 @pytest.mark.parametrize(
-    ("kind", "column", "nul"),
+    ("kind", "column", "value"),
     [
-        ("sqlite", "name TEXT", "char(0)"),
-        ("sqlite", "name", "char(0)"),
-        ("sqlite by sqlalchemy", "name TEXT", "char(0)"),
-        ("sqlite by sqlalchemy", "name", "char(0)"),
-        ("duckdb", "name VARCHAR", "chr(0)"),
+        ("sqlite", "name TEXT", "'a' || char(0) || '{}'"),
+        ("sqlite", "name", "'a' || char(0) || '{}'"),
+        ("sqlite by sqlalchemy", "name TEXT", "'a' || char(0) || '{}'"),
+        ("sqlite by sqlalchemy", "name", "'a' || char(0) || '{}'"),
+        ("duckdb", "name VARCHAR", "'a' || chr(0) || '{}'"),
+        ("duckdb", "name VARCHAR[]", "['a, ''' || chr(0) || '{}', 'b']"),
+        ("duckdb", "name STRUCT(a VARCHAR)", "row('a' || chr(0) || '{}')"),
     ],
 )
 def test_a_text_cursor_of_sqlite_or_duckdb_may_contain_a_nul(
-    kind: str, column: str, nul: str, tmp_path: Path, flip27_engine: Engine
+    kind: str, column: str, value: str, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     with ExitStack() as stack:
         shop = enter_shop(kind, stack, tmp_path, NotImplemented)
         shop.execute(f"CREATE TABLE keys ({column}, id INTEGER)")
         for number in range(1, 6):
-            shop.execute(f"INSERT INTO keys VALUES ('a' || {nul} || '{number}', {number})")
+            shop.execute(f"INSERT INTO keys VALUES ({value.format(number)}, {number})")
         options = shop.with_options(table="keys", cursorColumns="name", partitionRows="2")
         engine = flip27_engine(options, schema=pa.schema([("id", pa.int64())]))
         assert batches_of(engine) == [[1, 2, 3, 4, 5]]
-        shop.execute(f"INSERT INTO keys VALUES ('a' || {nul} || '5x', 6)")
+        shop.execute(f"INSERT INTO keys VALUES ({value.format('5x')}, 6)")
         assert polled(engine) == [[6]]
 
 
@@ -185,7 +256,7 @@ def test_a_row_with_the_greatest_possible_cursor_stops_the_query(sqlite: Shop) -
         ids(sqlite.with_options(table="scores", cursorColumns="score", discoveryRetries="0"))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite by sqlalchemy", "duckdb", "postgresql"])
 @pytest.mark.parametrize("score", ["-1e999", "1e999"])
 def test_infinity_at_the_end_of_a_cursor_and_minus_infinity_do_not_stop_the_query(
     kind: str, score: str, tmp_path: Path, request: pytest.FixtureRequest, flip27_engine: Engine
@@ -193,7 +264,7 @@ def test_infinity_at_the_end_of_a_cursor_and_minus_infinity_do_not_stop_the_quer
     with ExitStack() as stack:
         shop = enter_shop(kind, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
         shop.execute("CREATE TABLE scores (id BIGINT, score DOUBLE PRECISION)")
-        infinite = score if kind == "sqlite" else f"'{score[:-5]}infinity'"
+        infinite = score if kind.startswith("sqlite") else f"'{score[:-5]}infinity'"
         shop.execute(f"INSERT INTO scores VALUES (1, {infinite})")
         columns = "id,score" if score == "1e999" else "score,id"
         engine = flip27_engine(shop.with_options(table="scores", cursorColumns=columns))
@@ -375,6 +446,47 @@ def test_each_data_loss_at_one_position_is_reported(sqlite: Shop, flip27_engine:
         engine.restart()
         assert polled(engine) == []
         assert engine.batches[-1].end["summary"]["dataLosses"] == number
+
+
+def test_a_table_that_is_emptied_and_filled_again_and_again_has_a_data_loss_each_time(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
+    sqlite.insert(ORDERS)
+    engine = flip27_engine(sqlite.with_options(onDataLoss="report"))
+    batches_of(engine)
+    for number in (1, 2, 3):
+        sqlite.execute("DELETE FROM orders")
+        assert polled(engine) == []
+        sqlite.insert(ORDERS[:3])
+        assert polled(engine) == []
+        engine.restart()
+        assert polled(engine) == []
+        assert engine.batches[-1].end["summary"]["dataLosses"] == number
+
+
+def test_a_round_that_fails_and_is_retried_reports_its_data_loss_once(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses: list[str] = []
+    with postgres_shop(postgres) as shop, postgres.connect(shop.more["database"]) as writer:
+        source = Source.resolve(shop.with_options(onDataLoss="report", transactionTimeout="0s"))
+        run = EnumeratorRun(source, start=False, boundedness=Boundedness.BOUNDED)
+        monkeypatch.setattr(run.recorder, "report_data_loss", lambda what, _: losses.append(what))
+        discover = run.enumerator.discover
+        shop.insert(ORDERS)
+        read = discover(None).position
+        shop.execute("DELETE FROM orders")
+        empty = discover(read).position
+        writer.execute("BEGIN")
+        writer.execute("LOCK TABLE orders IN ROW EXCLUSIVE MODE")
+        shop.insert([ORDERS[0]])
+        with pytest.raises(DiscoveryError, match="writing transactions"):
+            discover(empty)
+        writer.execute("ROLLBACK")
+        shop.insert([ORDERS[1]])
+        discover(empty)
+        assert ["2 rows are there, and 0 were" in what for what in losses] == [True]
+        run.enumerator.close()
 
 
 def test_the_newest_row_may_be_deleted(shop: Shop, flip27_engine: Engine) -> None:

@@ -63,6 +63,28 @@ def test_times_of_an_hour_that_the_zone_repeats_wait_until_it_begins_again(now: 
     assert newest_allowed(newest, "timestamp[us]", now=moment, lag_s=60, zone=BERLIN) == found
 
 
+@pytest.mark.parametrize(
+    ("name", "put_back"),
+    [
+        ("Europe/Berlin", "2024-10-27 01:00"),
+        ("America/New_York", "2024-11-03 06:00"),
+        ("Australia/Lord_Howe", "2024-04-06 15:00"),  # by half an hour
+    ],
+)
+def test_rows_around_an_hour_that_the_zone_repeats_are_all_read_once(
+    sqlite: Shop, flip27_engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str, put_back: str
+) -> None:
+    now = dt.datetime.fromisoformat(f"{put_back}+00:00") - dt.timedelta(hours=2)
+    monkeypatch.setattr(CursorTable, "now", lambda _: now)
+    engine = flip27_engine(sqlite.with_options(timeZone=name, lag="5m"))
+    read = []
+    for number in range(30):
+        sqlite.insert([(number, 1.0, now.astimezone(ZoneInfo(name)).strftime("%Y-%m-%d %H:%M:%S"))])
+        now += dt.timedelta(minutes=10)
+        read += [row for batch in polled(engine) for row in batch]
+    assert sorted(read) == list(range(30))
+
+
 def test_a_date_is_read_once_its_day_has_ended_and_the_lag_has_passed() -> None:
     assert allowed("2024-05-01", "date32[day]") == "2024-04-30"
     assert allowed("2024-05-01", "string", lag_s=13 * 3600) == "2024-04-29"

@@ -203,6 +203,20 @@ def test_a_run_that_times_out_names_the_transactions_that_it_waited_for(shop: Sh
         list(run(options))
 
 
+def test_the_error_of_an_older_server_names_the_oldest_version_that_shows_its_transactions(
+    shop: Shop, flip27_engine: Engine
+) -> None:
+    # PostgreSQL 11 does not have this function.
+    shop.execute("ALTER FUNCTION pg_partition_ancestors(regclass) RENAME TO of_a_newer_server")
+    shop.execute(EVENT)
+    given = shop.with_options(discoveryRetries="0")
+    with pytest.raises(DiscoveryError, match="does not show its open transactions: ") as refused:
+        batches_of(flip27_engine(given))
+    remedy = 'use PostgreSQL 12 or newer; or add .option("waitForTransactions", "false"), and a lag'
+    assert (refused.value.remedy or "").startswith(remedy)
+    assert batches_of(flip27_engine({**given, "waitForTransactions": "false", "uid": "2"})) == [[1]]
+
+
 def test_updated_times_wait_for_writers_too(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
     shop.execute("ALTER TABLE events ADD at timestamptz NOT NULL DEFAULT now() - interval '1 hour'")
     engine = flip27_engine(shop.with_options(cursorColumns="at,id"))

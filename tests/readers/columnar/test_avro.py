@@ -21,6 +21,7 @@ from flip27_source.options import Options
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
 from flip27_source.readers.files.input import CorruptFileError
+from tests.fuzz.avro_files import recoded
 from tests.readers.spark_reading import arrow_schema, ranges_of, read_batches, read_table, split_of
 
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)
@@ -137,41 +138,10 @@ def test_a_type_without_a_namespace_is_used_inside_and_outside_of_a_union(
     assert read_table(AvroReader(), [tmp_path / "a"], wanted).to_pylist() == [found]
 
 
-def recoded(path: Path, codec: str) -> Path:
-    """Rewrite the blocks of the file with a codec for which fastavro would need another package."""
-    import pyarrow as pa
-
-    def long(number: int) -> bytes:
-        number <<= 1
-        out = b""
-        while number >= 0x80:
-            out += bytes([number & 0x7F | 0x80])
-            number >>= 7
-        return out + bytes([number])
-
-    def packed(data: bytes) -> bytes:
-        import zlib
-
-        if codec == "zstandard":
-            return bytes(pa.compress(data, codec="zstd", asbytes=True))
-        return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
-
-    content = path.read_bytes()
-    with path.open("rb") as stream:
-        header = read_header(stream, str(path))
-        blocks = list(blocks_of(stream, header, split_of(path)))
-    start = content[: header.end].replace(b"\x08null", long(len(codec)) + codec.encode())
-    body = b"".join(
-        long(block.records) + long(len(packed(block.data))) + packed(block.data) + header.sync
-        for block in blocks
-    )
-    path.write_bytes(start + body)
-    return path
-
-
 @pytest.mark.parametrize("codec", ["snappy", "zstandard"])
 def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, codec: str) -> None:
-    path = recoded(write(tmp_path / "a", "long", list(range(5000))), codec)
+    path = write(tmp_path / "a", "long", list(range(5000)))
+    path.write_bytes(recoded(path.read_bytes(), codec))
     assert read_table(AvroReader(), [path], "v long")["v"].to_pylist() == list(range(5000))
     whole = path.read_bytes()
     at = -40 if codec == "snappy" else whole.index(b"\x28\xb5\x2f\xfd")  # only snappy has checksums
@@ -211,8 +181,10 @@ def write_declared(path: Path, encoded: Any, declared: Any, value: Any) -> Path:
     mark, record = b"flip27-sync-mark", body.getvalue()
     meta = {"avro.schema": json.dumps(schemas[1]).encode()}
     fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, meta)
-    block = bytes([2, 2 * len(record)]) + record
-    path.write_bytes(b"Obj\x01" + header.getvalue() + mark + block + mark)
+    sizes = io.BytesIO()
+    for number in (1, len(record)):
+        fastavro.schemaless_writer(sizes, "long", number)
+    path.write_bytes(b"Obj\x01" + header.getvalue() + mark + sizes.getvalue() + record + mark)
     return path
 
 
@@ -232,6 +204,19 @@ INVALID: list[tuple[Any, Any, str, Any]] = [
     ("int", logical("int", "timestamp-micros"), "int", 7),
     ("int", {"type": "int", "logicalType": ["date"]}, "int", 7),
 ]
+
+
+def test_a_record_that_contains_itself_very_often_is_damage(tmp_path: Path) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    for depth, is_read in ((2_000, True), (100_000, False)):
+        bytes_of_it = b"\x02" * depth + b"\0"
+        encoded = {"type": "fixed", "name": "f", "size": len(bytes_of_it)}
+        path = write_declared(tmp_path / f"{depth}", encoded, node, bytes_of_it)
+        if is_read:
+            assert read_table(AvroReader(), [path], "w string").num_rows == 1
+        else:
+            with pytest.raises(CorruptFileError, match="record 0 of the block: RecursionError"):
+                read_table(AvroReader(), [path], "w string")
 
 
 @pytest.mark.parametrize(("encoded", "declared", "kind", "value"), INVALID)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,8 +14,16 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.options import Options
 from flip27_source.readers.columnar.orc import OrcReader
-from tests.readers.spark_reading import as_dataframe, assert_same_as_spark, read_batches, read_table, split_of
+from tests.readers.spark_reading import (
+    arrow_schema,
+    as_dataframe,
+    assert_same_as_spark,
+    read_batches,
+    read_table,
+    split_of,
+)
 from tests.spark.jvm import jvm_of
 
 MANY_DIGITS = Decimal("1234567890123456789012345678.0123456789")
@@ -189,14 +198,16 @@ def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
     assert row == {"s": {"t": noon}}
 
 
-@pytest.fixture
-def berlin(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session whose JVM, which decides the zone in ORC files, is in Berlin."""
+@contextmanager
+def jvm_in(zone: str, spark: SparkSession) -> Iterator[None]:
+    """The zone of the session's JVM, which decides the zone in ORC files."""
     zones = jvm_of(spark).java.util.TimeZone
-    utc = zones.getDefault()
-    zones.setDefault(zones.getTimeZone("Europe/Berlin"))
-    yield spark
-    zones.setDefault(utc)
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(zone))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
 
 
 def written_by_spark(spark: SparkSession, folder: Path, *instants: str) -> Path:
@@ -206,34 +217,53 @@ def written_by_spark(spark: SparkSession, folder: Path, *instants: str) -> Path:
     return path
 
 
-def test_times_of_zones_with_daylight_saving_are_the_same_as_in_spark(
-    berlin: SparkSession, tmp_path: Path
-) -> None:
-    times = (
+ZONES = {
+    "Europe/Berlin": (
         "2045-07-01 12:00:00", "2045-03-26 00:59:59", "2045-03-26 01:00:00", "2036-07-01 12:00:00",
         "2024-10-26 23:59:59", "2024-10-27 02:00:00", "1969-12-31 22:59:58.5", "1970-01-01 00:00:00.5",
         "1969-12-31 23:30:00.000500", "1969-12-31 23:30:00", "1960-06-01 00:00:00.5",
-    )  # fmt: skip
-    path = written_by_spark(berlin, tmp_path / "out", *times)
-    assert_same_as_spark(berlin, "orc", path, "t timestamp, a array<timestamp>", time_zone="Europe/Berlin")
+    ),
+    "America/New_York": (
+        "2045-07-01 12:00:00", "2045-03-12 06:59:59", "2045-03-12 07:00:00", "2024-11-03 04:59:59",
+        "2024-11-03 07:00:00", "1970-01-01 05:00:00.5", "1960-06-01 00:00:00.5",
+    ),
+    # Its summer time is half an hour ahead.
+    "Australia/Lord_Howe": (
+        "2045-01-01 12:00:00", "2045-07-01 12:00:00", "2024-04-06 14:29:59", "2024-04-06 15:30:00",
+        "2024-10-05 15:29:59", "2024-10-05 15:30:00", "1970-01-01 00:00:00.5",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_times_of_zones_with_daylight_saving_are_the_same_as_in_spark(
+    spark: SparkSession, tmp_path: Path, zone: str
+) -> None:
+    with jvm_in(zone, spark):
+        path = written_by_spark(spark, tmp_path / "out", *ZONES[zone])
+        assert_same_as_spark(spark, "orc", path, "t timestamp, a array<timestamp>", time_zone=zone)
 
 
 @pytest.mark.parametrize(
-    ("instant", "problem"),
+    ("zone", "instant", "problem"),
     [
-        ("2024-10-27 01:30:00", "contains 2024-10-27 02:30:00, which Europe/Berlin has twice"),
-        ("2045-10-29 00:30:00", "contains 2045-10-29 02:30:00, which Europe/Berlin has twice"),
-        ("1969-12-31 22:59:59.5", r"contains 1970-01-01 00:00:00.50*, which is between the starts"),
-        ("1969-12-31 23:30:00.001", r"contains 1970-01-01 00:30:01.0010*, which is between the starts"),
+        ("Europe/Berlin", "2024-10-27 01:30:00", "2024-10-27 02:30:00, which Europe/Berlin has twice"),
+        ("Europe/Berlin", "2045-10-29 00:30:00", "2045-10-29 02:30:00, which Europe/Berlin has twice"),
+        ("Europe/Berlin", "1969-12-31 22:59:59.5", r"1970-01-01 00:00:00.50*, which is between the starts"),
+        ("Europe/Berlin", "1969-12-31 23:30:00.001", r"1970-01-01 00:30:01.0010*, which is between the sta"),
+        ("America/New_York", "1970-01-01 04:59:58.5", r"1969-12-31 23:59:57.50*, which is between the sta"),
+        ("America/New_York", "2024-11-03 06:30:00", "2024-11-03 01:30:00, which America/New_York has twice"),
+        ("Australia/Lord_Howe", "2024-04-06 15:15:00", "2024-04-07 01:45:00, which Australia/Lord_Howe has"),
     ],
 )
 @pytest.mark.parametrize("schema", ["t timestamp", "a array<timestamp>", "t decimal(20, 9)"])
 def test_times_that_arrow_does_not_read_right_are_refused(
-    berlin: SparkSession, tmp_path: Path, instant: str, problem: str, schema: str
+    spark: SparkSession, tmp_path: Path, zone: str, instant: str, problem: str, schema: str
 ) -> None:
-    path = written_by_spark(berlin, tmp_path / "out", instant)
-    with pytest.raises(SchemaError, match=rf"column [at]: it {problem}[^\n]*\n.*use native reads"):
-        read_table(OrcReader(), [path], schema, time_zone="Europe/Berlin")
+    with jvm_in(zone, spark):
+        path = written_by_spark(spark, tmp_path / "out", instant)
+    with pytest.raises(SchemaError, match=rf"column [at]: it contains {problem}[^\n]*\n.*use native reads"):
+        read_table(OrcReader(), [path], schema, time_zone=zone)
 
 
 @pytest.mark.parametrize(
@@ -291,3 +321,16 @@ def test_a_timestamp_that_arrow_cannot_read_is_not_damage(tmp_path: Path) -> Non
     schema = pa.schema([("t", pa.timestamp("us", "UTC"))])
     with pytest.raises(SplitReadError, match="ORC timestamps before 1677 or after 2262"):
         read_batches(OrcReader(), [split_of(path)], schema, {"ignoreCorruptFiles": "true"})
+
+
+def test_local_times_that_spark_has_written_within_other_types_are_local_times(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    noon, later = "timestamp_ntz'1978-06-20 12:00:00.105439'", "timestamp'2024-07-01 12:00:00'"
+    values = f"array({noon}) a, map('k', named_struct('t', {noon}, 'n', 7L)) m, {noon} p, array({later}) z"
+    spark.sql(f"SELECT {values}").coalesce(1).write.orc(str(tmp_path / "out"))
+    [path] = (tmp_path / "out").glob("*.orc")
+    schema = spark.read.orc(str(path)).schema
+    found = OrcReader.stored_schema(split_of(path), Options.parse({}, OrcReader.options))
+    assert found == arrow_schema(schema)
+    assert_same_as_spark(spark, "orc", path, schema)

@@ -182,6 +182,15 @@ def test_an_overlong_time_is_refused(api: HttpApi) -> None:
     assert len(str(caught.value)) < 1000
 
 
+def test_a_number_whose_exponent_no_decimal_has_is_read_and_is_no_time(api: HttpApi) -> None:
+    huge = b"1e" + b"9" * 19
+    api.misbehaves(Says(b'[{"id": 1, "at": 5, "more": %s}]' % huge))
+    assert read(api, "since_without_ids").ids == [1]
+    api.misbehaves(Says(b'[{"id": 1, "at": %s}]' % huge))
+    with pytest.raises(SplitReadError, match=r"the value '1e9{19}' at at is not a time"):
+        read(api, "since")
+
+
 def test_cookies_are_not_kept(api: HttpApi) -> None:
     """With cookies, answers would depend on earlier requests of the process."""
     link = ("Link", '</link/orders?offset=4>; rel="next"')

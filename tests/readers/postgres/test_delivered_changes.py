@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ from flip27_source.enumerators.postgres.split import (
     KeyColumn,
     LogWindow,
     PostgresSplit,
+    TableKeys,
     TableName,
     TableRules,
 )
@@ -248,6 +250,19 @@ def test_without_a_snapshot_a_table_is_known_by_its_oid_or_its_name() -> None:
     assert is_delivered(window((SALES.oid,), by_name=True), SALES)
     assert is_delivered(window((), by_name=True), ORDERS)
     assert not is_delivered(window((), by_name=True), SALES)
+
+
+def test_a_table_that_has_a_key_since_its_chunk_was_planned_has_it_in_the_log() -> None:
+    table = relation(identity="f", keys=())
+    options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": "public.*"}).options
+    without = replace(rules("1:1:"), key=())
+    with_key = replace(window(()), rules=(without,), keys=(TableKeys(oid=table.oid, keys=(("id",),)),))
+    moved = in_log(table, update(table, b"2", b"a", old=[b"1", b"a"]))
+    found = WindowDelivery(with_key, options, near=900, side=unused).delivered(moved, {})
+    assert found is not None
+    assert bytes(found.op) == b"dc"
+    without_key = WindowDelivery(replace(window(()), rules=(without,)), options, near=900, side=unused)
+    assert without_key.key_names(table) == ()
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,8 @@ JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "large numbers": ("a int", '{"a": 12345678901234567890.5}', {"a": 12345678901234567890.5}),
     "no numbers of JSON": ("a int", '{"b": [NaN, -Infinity]}', {"b": ["NaN", "-Infinity"]}),
     "single quotes": ("a bigint", "{'b': 'x'}", {"b": "x"}),
+    "base64 without its end": ("a binary, b bigint", '{"a": "0", "b": 1}', {"a": "0"}),
+    "base64 without its end in an array": ("a binary", '[{"a": "0"}]', {"a": "0"}),
 }  # fmt: skip
 
 

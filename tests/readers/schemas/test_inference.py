@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -285,6 +286,27 @@ def test_int96_timestamps_are_instants_and_other_timestamps_keep_their_type(
     theirs = spark.read.parquet(str(tmp_path / "in"))
     assert found_out(tmp_path / "in", "parquet") == by_spark(theirs)
     assert "a.b:timestamp,a:struct<x:timestamp_ntz>,m:map<timestamp,timestamp_ntz>" in by_spark(theirs)
+
+
+def test_intervals_and_variants_in_parquet_files_are_inferred_as_they_are_stored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shredding = "spark.sql.variant.writeShredding.enabled"
+    spark.conf.set(shredding, "false")
+    try:
+        intervals = "interval '1-2' year to month as ym, interval '1 2' day to hour as dt"
+        land(spark, tmp_path / "spark", "parquet", f"select {intervals}, parse_json('1') as v")
+    finally:
+        spark.conf.unset(shredding)
+    found = found_out(tmp_path / "spark", "parquet")
+    assert found == "struct<ym:int,dt:bigint,v:struct<value:binary,metadata:binary>>"
+    for name in ("duckdb", "pyarrow"):
+        (tmp_path / name).mkdir()
+    duckdb.sql(f"copy (select interval 1 month as i) to '{tmp_path}/duckdb/a.parquet'")
+    assert found_out(tmp_path / "duckdb", "parquet") == "struct<i:binary>"
+    pq.write_table(pa.table({"i": pa.array([1], pa.duration("us"))}), tmp_path / "pyarrow" / "a.parquet")
+    with pytest.raises(SchemaError, match=r"column i: Spark has no type for duration\[us\]"):
+        found_out(tmp_path / "pyarrow", "parquet")
 
 
 def test_a_parquet_column_of_the_null_type_is_an_int_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:

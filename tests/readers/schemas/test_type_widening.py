@@ -314,7 +314,7 @@ def test_a_wider_file_fails_the_query_once_and_the_restart_loses_nothing(tmp_pat
     ]
 
 
-def test_a_given_schema_is_not_widened() -> None:
-    source = Flip27DataSource({"enumerator": "files", **MODE})
+def test_a_given_schema_is_not_widened(tmp_path: Path) -> None:
+    source = Flip27DataSource({"path": str(tmp_path), "reader": "json", **MODE})
     with pytest.raises(SchemaError, match="addNewColumnsWithTypeWidening, but a schema is given"):
         source.streamReader(None)

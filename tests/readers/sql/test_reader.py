@@ -285,6 +285,9 @@ def test_no_cast_rounds_a_decimal_or_a_whole_number(
         ("numeric(20,1)", "16777217.0", floating),
         ("text", "'9007199254740993'", double),
         ("text", "'16777217'", floating),
+        ("numeric(20,0)", "1000000000000000000", floating),
+        ("text", "'1000000000000000000'", floating),
+        ("numeric(24,0)", "100000000000000000000000", double),
         ("text", "'1e400'", double),
     ]:
         with pytest.raises(SplitReadError, match=r"(?s)column value .* (such as|the type) string"):
@@ -306,6 +309,7 @@ def test_float_and_double_have_the_nearest_value_of_a_fraction_and_whole_numbers
         ("double precision", "'Infinity'", floating, math.inf),
         ("numeric(30,20)", "0.12345678901234567890", double, 0.12345678901234568),
         ("numeric(23,0)", "10000000000000000000000", double, 1e22),
+        ("numeric(20,0)", "1152921504606846976", floating, 2.0**60),
         ("text", "'9007199254740992'", double, 2.0**53),
         ("text", "'1.5e300'", double, 1.5e300),
         ("text", "'-inf'", double, -math.inf),
@@ -354,6 +358,20 @@ def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: Postg
         "i": "1 day",
     }  # fmt: skip
     assert set(second.values()) == {2, None}
+
+
+@pytest.mark.parametrize("with_adbc", [True, False], ids=["adbc", "sqlalchemy"])
+def test_infinity_among_numerics_is_a_text(with_adbc: bool, postgres: PostgresServer) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE t (id bigint, n numeric, many numeric[])")
+        connection.execute("INSERT INTO t VALUES (1, 'Infinity', '{1.5,-Infinity}'), (2, 1.50, '{}')")
+        options = of_postgres(postgres, name, with_adbc=with_adbc, table="t", cursorColumns="id")
+        assert rows(options) == [
+            {"id": 1, "n": "Infinity", "many": "{1.5,-Infinity}"}, {"id": 2, "n": "1.50", "many": "{}"},
+        ]  # fmt: skip
+        del options["table"]
+        found = rows({**options, "query": "SELECT id, n FROM t"})
+        assert [row["n"] for row in found] == ["Infinity", "1.50"]
 
 
 @pytest.mark.parametrize("driver", ["adbc", "psycopg", "psycopg2"])
@@ -463,6 +481,15 @@ def test_the_name_of_a_postgresql_table_may_be_written_in_another_case_by_sqlalc
         assert schema_of(options) == pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
 
 
+def test_the_name_of_a_postgresql_table_keeps_the_case_of_letters_that_are_not_ascii(
+    postgres: PostgresServer,
+) -> None:
+    with postgres.database() as name, postgres.connect(name) as connection:
+        connection.execute("CREATE TABLE ÜBUNG (id bigint, price numeric(10, 2))")
+        options = of_postgres(postgres, name, with_adbc=False, table="ÜBUNG", cursorColumns="id")
+        assert schema_of(options) == pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
+
+
 def test_a_generated_column_of_sqlite_has_its_declared_type(sqlite: Shop) -> None:
     columns = "id INTEGER, name TEXT AS (nullif('n' || id, 'n1')), half REAL AS (nullif(id, 1) / 2.0) STORED"
     sqlite.execute(f"CREATE TABLE made ({columns})")
@@ -512,17 +539,107 @@ def test_a_sqlite_text_that_is_not_utf_8_is_an_error_unless_its_bytes_are_wanted
         batches_of(engine)
 
 
-def test_sqlite_numbers_among_blobs_keep_all_digits(loose: Loose) -> None:
-    options = loose("value BLOB", 0.123456789, 2**63 - 1, b"\xff")
-    assert column(options, pa.binary()) == [b"0.123456789", b"9223372036854775807", b"\xff"]
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_sqlite_numbers_among_blobs_keep_all_digits(loose: Loose, driver: str | None) -> None:
+    options = by(driver, loose("value BLOB", 0.123456789, 2**63 - 1, "a", b"\xff"))
+    found = [b"0.123456789", b"9223372036854775807", b"a", b"\xff"]
+    assert [row["value"] for row in rows(options)] == found
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (pa.binary(), [b"1.5", b"7"]),
+        (pa.string(), ["1.5", "7"]),
+        (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("7.00")]),
+    ],
+)
+def test_sqlite_integers_and_fractions_are_read_as_other_types(
+    loose: Loose, kind: pa.DataType, found: list[Any], driver: str | None
+) -> None:
+    options = by(driver, loose("value", 1.5, 7))
+    assert column(options, kind) == found
+    only = options | {"query": "SELECT * FROM t WHERE id = 1"}
+    del only["table"]
+    assert column(only, kind) == found[1:]
+
+
+def by(driver: str | None, options: dict[str, str]) -> dict[str, str]:
+    """Return the options of a table in SQLite for a driver of ADBC, or for SQLAlchemy."""
+    if driver is None:
+        options["uri"] = f"sqlite:///{options['uri']}"
+        del options["driver"]
+    return options
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+@pytest.mark.parametrize("declared", ["", " ANY", " NUMERIC", " UUID", " JSON"])
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([b"\xff\x00", b"a"], pa.binary()),
+        ([7, 8], pa.int64()),
+        ([1.5, 7], pa.float64()),
+        (["x", "y"], pa.string()),
+    ],
+)
+def test_a_sqlite_column_whose_declaration_implies_no_type_has_the_type_of_its_values(
+    loose: Loose, declared: str, values: list[Any], kind: pa.DataType, driver: str | None
+) -> None:
+    options = by(driver, loose(f"value{declared}", *values))
+    assert schema_of(options).field("value").type == kind
+    assert [row["value"] for row in rows(options)] == values
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_a_sqlite_column_whose_first_rows_have_no_value_is_a_string_if_its_declaration_implies_no_type(
+    loose: Loose, driver: str | None
+) -> None:
+    options = by(driver, loose("value", *[None] * 1000, "x", 1))
+    assert schema_of(options).field("value").type == pa.string()
+    assert column(options, pa.string())[-2:] == ["x", "1"]
+    empty = options | {"query": "SELECT * FROM t WHERE id < 0"}
+    del empty["table"]
+    assert schema_of(empty).field("value").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("BOOLEAN", pa.bool_()),
+        ("DATE", pa.date32()),
+        ("DATETIME", pa.timestamp("us")),
+        ("DATETIME(6)", pa.timestamp("us")),
+        ("TIMESTAMP", pa.timestamp("us")),
+        ("DECIMAL(10,2)", pa.decimal128(10, 2)),
+    ],
+)
+def test_declarations_that_imply_no_type_of_sqlite_have_their_types_by_sqlalchemy(
+    loose: Loose, declared: str, kind: pa.DataType
+) -> None:
+    assert schema_of(by(None, loose(f"value {declared}"))).field("value").type == kind
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+@pytest.mark.parametrize("value", [1.5, 2, 2**40, math.inf])
+def test_a_sqlite_number_other_than_0_and_1_is_no_boolean(
+    loose: Loose, value: float, driver: str | None
+) -> None:
+    options = by(driver, loose("value BOOLEAN", 0, 1, 1.0, None, value))
+    valid = options | {"query": "SELECT * FROM t WHERE id < 4"}
+    del valid["table"]
+    assert column(valid, pa.bool_()) == [False, True, True, None]
+    null = options | {"query": "SELECT * FROM t WHERE id = 3"}
+    del null["table"]
+    assert column(null, pa.bool_()) == [None]
+    with pytest.raises(SplitReadError, match=r"does not fit the type bool: \S+ is neither 0 nor 1"):
+        column(options, pa.bool_())
 
 
 @pytest.mark.parametrize("driver", ["sqlite", None])
 def test_a_sqlite_blob_that_is_read_as_string_is_its_text(loose: Loose, driver: str | None) -> None:
-    options = loose("value TEXT", "a", b"b", b"\xff")
-    if driver is None:
-        options["uri"] = f"sqlite:///{options['uri']}"
-        del options["driver"]
+    options = by(driver, loose("value TEXT", "a", b"b", b"\xff"))
     valid = options | {"query": "SELECT * FROM t WHERE id < 2"}
     del valid["table"]
     assert column(valid, pa.string()) == ["a", "b"]
@@ -530,12 +647,26 @@ def test_a_sqlite_blob_that_is_read_as_string_is_its_text(loose: Loose, driver: 
         column(options, pa.string())
 
 
+def test_a_value_that_does_not_fit_ends_the_result_before_the_connection(
+    loose: Loose, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = by(None, loose("value TEXT", b"\xff"))
+    with pytest.raises(SplitReadError, match="column value of table t has a value that does not fit"):
+        column(options, pa.string())
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("driver", ["sqlite", None])
+def test_infinity_of_sqlite_is_read_as_its_text(loose: Loose, driver: str | None) -> None:
+    options = by(driver, loose("value", math.inf, -math.inf, -(2**63), 1e308, "9e999"))
+    found = ["Inf", "-Inf", "-9223372036854775808", "1.0e+308", "9e999"]
+    assert column(options, pa.string()) == found
+    assert column(options, pa.binary()) == [text.encode() for text in found]
+
+
 @pytest.mark.parametrize("driver", ["sqlite", None])
 def test_sqlite_integers_among_fractions_keep_all_digits(loose: Loose, driver: str | None) -> None:
-    options = loose("n", 2**53 + 1, 2.0, 2**63 - 1)
-    if driver is None:
-        options["uri"] = f"sqlite:///{options['uri']}"
-        del options["driver"]
+    options = by(driver, loose("n", 2**53 + 1, 2.0, 2**63 - 1))
     assert column(options, pa.int64(), "n") == [2**53 + 1, 2, 2**63 - 1]
     with pytest.raises(
         SplitReadError, match="column n of table t has a value that does not fit the type double"

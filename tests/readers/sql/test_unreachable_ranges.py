@@ -155,6 +155,25 @@ def test_a_file_of_sqlite_that_a_uri_names_is_not_created(
         assert not file.exists()
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("", "#part"),
+        ("", "?cache=private#part"),
+        ("sqlite:///", "#part?uri=true"),
+        ("sqlite:///", "%23part?uri=true"),
+        ("sqlite:///", "#part?cache=private&uri=true"),
+    ],
+)
+def test_a_file_of_sqlite_that_a_uri_with_a_fragment_names_is_not_created(
+    start: str, end: str, tmp_path: Path
+) -> None:
+    failed = pytest.raises(Flip27Error, match=r"failed to open|unable to open")
+    with sqlite_shop(tmp_path, with_adbc=not start) as shop, failed:
+        list(run(shop.with_options(uri=f"{start}file:{tmp_path}/other.db{end}")))
+    assert not (tmp_path / "other.db").exists()
+
+
 @pytest.mark.parametrize("kind", ["sqlite by sqlalchemy", "duckdb"])
 def test_a_range_of_a_locked_database_file_is_not_quarantined(kind: str, tmp_path: Path) -> None:
     with ExitStack() as stack:

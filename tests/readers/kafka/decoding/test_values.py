@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,75 @@ def test_a_field_of_a_recursive_type_is_an_error_only_if_it_is_read(
     assert (found.values.to_pylist(), found.failures) == ([{"id": 7}], {})
     with pytest.raises(SchemaError, match=r"Node(, which)? contains itself"):
         decoded([], **given)
+
+
+def test_an_avro_value_that_contains_itself_very_often_does_not_decode(tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "child", "type": ["null", "Node"]}]
+    (tmp_path / "node.avsc").write_text(json.dumps({"type": "record", "name": "Node", "fields": fields}))
+    given = {"valueFormat": "avro", "valueSchemaFile": str(tmp_path / "node.avsc")}
+    values = [b"\x0e\x02" * depth + b"\x0e\0" for depth in (0, 2_000, 100_000)]
+    found = decoded(values, pa.struct([("id", pa.int64())]), **given)
+    assert found.values.to_pylist() == [{"id": 7}, {"id": 7}, None]
+    assert "RecursionError" in found.failures[2]
+
+
+def nodes_in_avro(registry: SchemaRegistryServer, node: dict[str, Any]) -> tuple[int, bytes]:
+    fields = [
+        {"name": "who", "type": "string"},
+        {"name": "cause", "type": ["null", "Node"], "default": None},
+        {"name": "all", "type": {"type": "array", "items": "Node"}, "default": []},
+        {"name": "by", "type": {"type": "map", "values": "Node"}, "default": {}},
+        {"name": "odd", "type": ["null", "long", "Node"], "default": None},
+    ]
+    of_node = {"type": "record", "name": "Node", "fields": fields}
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "node", "type": of_node}]}
+    return registry.add("orders-value", schema), avro({"node": node}, schema)
+
+
+def nodes_in_protobuf(registry: SchemaRegistryServer, node: dict[str, Any]) -> tuple[int, bytes]:
+    file = descriptor_pb2.FileDescriptorProto(name="node.proto", syntax="proto3")
+    one, many = KINDS.LABEL_OPTIONAL, KINDS.LABEL_REPEATED
+    of_node = {"type": KINDS.TYPE_MESSAGE, "type_name": ".Node"}
+    file.message_type.add(name="Order").field.add(name="node", number=1, label=one, **of_node)
+    message = file.message_type.add(name="Node")
+    entry = message.nested_type.add(name="ByEntry", options={"map_entry": True})
+    entry.field.add(name="key", number=1, type=KINDS.TYPE_STRING, label=one)
+    entry.field.add(name="value", number=2, label=one, **of_node)
+    message.field.add(name="who", number=1, type=KINDS.TYPE_STRING, label=one)
+    message.field.add(name="cause", number=2, label=one, **of_node)
+    message.field.add(name="all", number=3, label=many, **of_node)
+    message.field.add(name="by", number=4, label=many, type=KINDS.TYPE_MESSAGE, type_name=".Node.ByEntry")
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    made = GetMessageClass(pool.FindMessageTypeByName("Order"))(node=node)
+    return registry.add("orders-value", file, kind="PROTOBUF"), b"\0" + made.SerializeToString()
+
+
+WHO = pa.struct([("who", pa.string())])
+
+
+@pytest.mark.parametrize("nodes_in", [nodes_in_avro, nodes_in_protobuf])
+def test_a_message_that_contains_itself_inside_a_field_is_read_as_deep_as_the_schema(
+    nodes_in: Callable[[SchemaRegistryServer, dict[str, Any]], tuple[int, bytes]],
+    registry: SchemaRegistryServer,
+) -> None:
+    node = {"who": "a", "cause": {"who": "b"}, "all": [{"who": "c"}], "by": {"d": {"who": "e"}}}
+    number, payload = nodes_in(registry, node)
+    given = {"valueFormat": nodes_in.__name__.rpartition("_")[2], "schemaRegistryUrl": registry.url}
+
+    def read_as(of_node: pa.DataType) -> Any:
+        found = decoded([framed(number, payload)], pa.struct([("node", of_node)]), **given)
+        assert found.failures == {}
+        return found.values[0].as_py()["node"]
+
+    assert read_as(WHO) == {"who": "a"}
+    assert read_as(pa.struct([("cause", WHO)])) == {"cause": {"who": "b"}}
+    lists = pa.struct([("ALL", pa.list_(WHO)), ("by", pa.map_(pa.string(), WHO)), ("new", pa.int64())])
+    assert read_as(lists) == {"ALL": [{"who": "c"}], "by": [("d", {"who": "e"})], "new": None}
+    with pytest.raises(SchemaError, match=r"Node(, which)? contains itself"):
+        decoded([], **given)
+    text = pa.struct([("node", pa.struct([("cause", pa.string())]))])
+    assert "contains itself" in decoded([framed(number, payload)], text, **given).failures[0]
 
 
 def test_a_value_without_a_required_field_does_not_decode() -> None:

@@ -1,0 +1,199 @@
+"""``flip27 retire``: removes what a query leaves that will not run again. A dry run by default."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.file_systems.paths import redacted
+from flip27_source.leftovers import Leftover
+from flip27_source.snapshots.locations import chosen_lineage, find_lineages
+
+from ..commands import CHECK_FAILED, DONE, Execute, Yes, argument, command, option, source_options
+from ..rendering import Answer, Table, say_meanwhile
+from ..state.rows import StoredState
+from .query_remains import ELSEWHERE, STATE, Problem, Remains, RetiredQuery, StoredSource
+
+group = typer.Typer()
+
+
+@command(
+    group,
+    example="flip27 retire /ckpt/orders --option host=db.internal --option database=shop --execute",
+    answers="an object: location, things (a list of objects: kind, name, details, outcome), problems (a list "
+    "of objects: lineage, what, remedy), notes (a list of texts), is_done.",
+)
+def retire(
+    location: Annotated[
+        str | None,
+        argument(
+            "LOCATION",
+            "The checkpoint location of the query (best, since Spark's logs name its sources), its "
+            "stateLocation, or a lineage in it; by default --state.",
+        ),
+    ] = None,
+    given_options: Annotated[
+        list[str] | None,
+        option(
+            "--option NAME=VALUE",
+            "An option of a source, to reach what it has left: host, database, user, passwordEnv; path, "
+            "notificationQueues. Repeatable.",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        option(
+            "--keep KIND",
+            "Keep the things of this kind, by the first column; elsewhere: all that sources have left on "
+            "other systems. Repeatable.",
+        ),
+    ] = None,
+    with_checkpoint: Annotated[
+        bool,
+        option(
+            "--with-checkpoint-location",
+            "Remove Spark's checkpoint too, which LOCATION is; it stays otherwise.",
+        ),
+    ] = False,
+    execute: Execute = False,
+    yes: Yes = False,
+    *,
+    stored: StoredState,
+) -> Answer:
+    """Remove what a query leaves that will not run again; a dry run without --execute.
+
+    This is its state, inferred schemas, the slot and the publication of PostgreSQL, and a queue that flip27
+    notifications create has created. Data, archived files, savepoints and the output of the query stay. The
+    command refuses while the query runs. If it was interrupted, run it again: it removes the rest.
+    """
+    place = location or stored.state_location
+    if place is None:
+        raise OptionError(
+            "no query is given",
+            remedy="give its checkpoint location, or its state location: flip27 retire PATH",
+        )
+    sources, checkpoint = _sources(place, None if location is None else stored.state_location, stored)
+    query = RetiredQuery(
+        sources=sources,
+        checkpoint=checkpoint,
+        storage=stored.files.options,
+        with_checkpoint=with_checkpoint,
+        given=source_options(given_options, stored.files.storage),
+        kept=frozenset(keep or ()),
+    )
+    _check(query, stored.lineage)
+    remains = query.remains()
+    todo = [thing for thing in remains.things if thing.remove is not None]
+    is_done = execute and bool(todo)
+    if is_done:
+        _check_known(remains, query, looked_everywhere=stored.state_location is not None)
+        if not yes:
+            said = "\n".join(f"{thing.kind} {thing.name}: {thing.details}" for thing in todo)
+            typer.confirm(f"{said}\nRemove these for good?", abort=True, err=True)
+        for thing in query.remove(remains):
+            say_meanwhile(f"removed: {thing.kind} {thing.name}")
+    return _answer(redacted(place), remains, is_done=is_done)
+
+
+def _sources(
+    place: str, state_location: str | None, stored: StoredState
+) -> tuple[list[StoredSource], str | None]:
+    """The sources to retire, and Spark's checkpoint location if ``place`` is one."""
+    storage = stored.files.options
+    lineages = find_lineages(place, storage, state_location=state_location, even_missing=True)
+    # What is below a location was in a checkpoint whose removal was interrupted.
+    was_checkpoint = (lineages[0].parent or "").startswith(f"{place.rstrip('/')}/")
+    checkpoint = place if lineages[0].batches is not None or was_checkpoint else None
+    if lineages[0].is_savepoint:
+        raise StateLocationError(
+            f"{redacted(place)} is a savepoint",
+            remedy="delete it with flip27 savepoint delete, or give the location of the query",
+        )
+    if stored.lineage is not None:
+        name = chosen_lineage([lineage.name for lineage in lineages], stored.lineage, place)
+        lineages = [lineage for lineage in lineages if lineage.name == name]
+    elif checkpoint is None and len(lineages) > 1:
+        names = ", ".join(lineage.name for lineage in lineages)
+        raise OptionError(
+            f"{redacted(place)} contains {len(lineages)} lineages, maybe of several queries: {names}",
+            remedy="give the checkpoint location of the query to retire, or choose a lineage with --lineage",
+        )
+    return [StoredSource(lineage=lineage, storage=storage) for lineage in lineages], checkpoint
+
+
+def _check(query: RetiredQuery, lineage: str | None) -> None:
+    if query.with_checkpoint and (query.checkpoint is None or lineage is not None):
+        raise OptionError(
+            "--with-checkpoint-location is given, but LOCATION is not a checkpoint location of Spark"
+            if query.checkpoint is None
+            else "--with-checkpoint-location is given with --lineage, but all sources need the checkpoint",
+            remedy="give the checkpoint location of the query as LOCATION, without --lineage",
+        )
+    unknown = sorted(query.kept - query.kinds)
+    if unknown:
+        raise OptionError(
+            f"--keep {unknown[0]} is unknown", remedy=f"use one of {', '.join(sorted(query.kinds))}"
+        )
+
+
+def _check_known(remains: Remains, query: RetiredQuery, *, looked_everywhere: bool) -> None:
+    """Refuse to remove the state while what it names is not known."""
+    if remains.problems:
+        first = remains.problems[0]
+        raise OptionError(
+            f"it is not known what {first.lineage} has left on other systems: {first.error.what}",
+            remedy=f"{_remedy(first)}; or leave it there: --keep {ELSEWHERE}",
+        )
+    if remains.missing and not looked_everywhere and STATE not in query.kept:
+        raise StateLocationError(
+            f"the state of {', '.join(remains.missing)} is not below the checkpoint location",
+            remedy="give the stateLocation of the query with --state; if the state was removed before, add "
+            f"--keep {STATE}",
+        )
+
+
+def _remedy(problem: Problem) -> str:
+    return problem.error.remedy or "correct the options of the source (--option NAME=VALUE)"
+
+
+def _answer(location: str, remains: Remains, *, is_done: bool) -> Answer:
+    rows = [
+        (thing.kind, thing.name, _outcome(thing, is_done=is_done), thing.details) for thing in remains.things
+    ]
+    problems = [
+        {"lineage": problem.lineage, "what": problem.error.what, "remedy": _remedy(problem)}
+        for problem in remains.problems
+    ]
+    notes = [
+        *remains.notes,
+        *(
+            f"it is not known what {item['lineage']} has left on other systems: {item['what']}\n"
+            f"  What to do: {item['remedy']}"
+            for item in problems
+        ),
+    ]
+    is_there = any(thing.remove is not None for thing in remains.things)
+    if not is_done:
+        end = "dry run: nothing was changed; add --execute to remove these things"
+        notes.append(end if is_there else "there is nothing to remove")
+    columns = ("kind", "name", "outcome", "details")
+    return Answer(
+        data={
+            "location": location,
+            "things": [dict(zip(columns, row, strict=True)) for row in rows],
+            "problems": problems,
+            "notes": list(remains.notes),
+            "is_done": is_done,
+        },
+        shown=[Table(columns=columns, rows=rows)],
+        notes=notes,
+        exit_code=CHECK_FAILED if problems and not is_done else DONE,
+    )
+
+
+def _outcome(thing: Leftover, *, is_done: bool) -> str:
+    if thing.remove is None:
+        return "stays"
+    return "removed" if is_done else "would be removed"

@@ -1,0 +1,134 @@
+"""Removal of what a query that will not run again has stored: its lineage, its schemas, Spark's checkpoint.
+
+A removal that was interrupted can be repeated: ``source.json``, by which a lineage is found, is deleted last.
+Checkpoints are deleted first, so a query that is started in the meantime finds none and stops.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import StateLocationError
+from . import file_names
+from .driver_epochs import DriverEpoch, DriverWatch
+from .file_names import CheckpointName
+from .request_mailbox import Mailbox
+from .spark_checkpoint import FOLDERS, files_of_checkpoint
+from .store import Store, open_store
+
+
+class LineageRemoval:
+    """Removes the files of one lineage; other files in its folders stay, and so do those folders."""
+
+    def __init__(self, store: Store, lineage: str) -> None:
+        self._store = store
+        self.lineage = file_names.checked_lineage_name(lineage)
+        self._epoch: DriverEpoch | None = None
+
+    def check(self) -> None:
+        """Refuse a lineage that is in use, or that is not wholly inside its location.
+
+        Raises:
+            StateLocationError: its query runs, or a savepoint that was requested is not finished.
+            LinkedFolderError: a folder is a link.
+        """
+        for folder in file_names.FOLDERS:
+            self._store.check_inside(f"{self.lineage}/{folder}/")
+        driver = DriverWatch(self._store, self.lineage).living()
+        if driver is not None:
+            raise StateLocationError(
+                f"a query uses {self.lineage} in {self._store.location}: its driver is process "
+                f"{driver.process} on {driver.host}",
+                remedy="stop the query first; a driver that was killed counts as running for 40 seconds",
+            )
+        waiting = Mailbox(self._store, self.lineage).waiting().savepoints
+        if waiting:
+            raise StateLocationError(
+                f"a savepoint of {self.lineage} was requested and is not finished: {waiting[0].request_id}, "
+                f"in {waiting[0].target}",
+                remedy="create it now (flip27 savepoint create --copy) if it is needed, and withdraw the "
+                f"request: flip27 savepoint withdraw {waiting[0].request_id}",
+            )
+
+    def take_over(self) -> None:
+        """Take the lineage's next epoch: a driver that is suspended stops when it continues (R9)."""
+        self._epoch = DriverEpoch(self._store, self.lineage, time.time_ns() // 1_000_000)
+
+    def give_back(self) -> None:
+        """The lineage stays as it is."""
+        if self._epoch is not None:
+            self._epoch.give_back()
+
+    def files(self) -> list[str]:
+        """The files of the lineage except ``source.json``, in the order in which they are deleted."""
+        return [name for folder in file_names.FOLDERS for name in self._files_in(folder)]
+
+    def remove(self) -> None:
+        """Delete all files except ``source.json``, after :meth:`take_over`.
+
+        Raises:
+            StaleDriverError: a query was started in the meantime.
+        """
+        for folder in file_names.FOLDERS:
+            self._still_ours()
+            for name in self._files_in(folder):
+                self._store.delete(name)
+            self._store.remove_abandoned(f"{self.lineage}/{folder}", older_than_s=0)
+
+    def finish(self) -> None:
+        """Delete ``source.json``, and the folder if it is empty."""
+        self._store.delete(file_names.source_file(self.lineage))
+        self._store.remove_abandoned(self.lineage, older_than_s=0)
+        self._store.remove_empty(self.lineage)
+
+    def _still_ours(self) -> None:
+        if self._epoch is None:
+            raise AssertionError("take_over must be called before remove")
+        self._epoch.check()
+
+    def _files_in(self, folder: str) -> Iterator[str]:
+        names = self._store.list(f"{self.lineage}/{folder}")
+        if folder == file_names.CHECKPOINTS:
+            names.sort(key=_age)
+        return (f"{self.lineage}/{folder}/{name}" for name in names)
+
+
+def _age(file_name: str) -> int:
+    """Orders the newest checkpoint first: without it, no query continues."""
+    name = CheckpointName.parse(file_name)
+    return 0 if name is None else -name.checkpoint_id
+
+
+def remove_schemas(store: Store, folder: str) -> None:
+    """Delete the schemas that are recorded in a folder, next to the lineages."""
+    for name in store.list(folder):
+        store.delete(f"{folder}/{name}")
+    store.remove_empty(folder)
+    if not store.list(file_names.SCHEMAS):
+        store.remove_empty(file_names.SCHEMAS)
+
+
+def remove_spark_checkpoint(location: str, storage_options: Mapping[str, Any]) -> None:
+    """Delete the files that Spark has written to a checkpoint location, and the location if it is then empty.
+
+    An interrupted removal can be repeated: the newest batch of the offset log is deleted last.
+    """
+    store = open_store(location, storage_options)
+    names = files_of_checkpoint(location, storage_options)
+    for name in names:
+        store.check_inside(name)
+    for name in names:
+        store.delete(name)
+    for folder in FOLDERS:
+        store.remove_empty(folder)
+    remove_if_empty(location, storage_options)
+
+
+def remove_if_empty(location: str, storage_options: Mapping[str, Any]) -> None:
+    """Remove a location that contains nothing, where the file system has folders."""
+    parent, _, folder = location.rstrip("/").rpartition("/")
+    is_bucket = parent.endswith("/")
+    if parent and not is_bucket and not open_store(location, storage_options).list(""):
+        open_store(parent, storage_options).remove_empty(folder)

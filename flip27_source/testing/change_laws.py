@@ -1,0 +1,126 @@
+"""The laws of sources whose rows are changes: the table that they add up to is compared, not the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..values.differences import shown
+from .engine import MicroBatchEngine
+from .law import SHOWN, Disagreement, TrivialInput
+from .source_run import REST_MS, SourceCheck
+from .spark_side import Row
+from .steps import Crashed, Step
+
+MOST_CHANGES = 6
+"""How often ``change`` is called in a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """How a source changes, and how its rows become a table.
+
+    Attributes:
+        change: inserts, updates and deletes.
+        identity: the key of a row.
+        replay: the table that rows add up to, by key; None: the last row of a key counts.
+        lose: removes data that a query which has begun still needs, such as the beginning of a log.
+    """
+
+    change: Callable[[], object]
+    identity: Callable[[Row], Any]
+    replay: Callable[[Sequence[Row]], Mapping[Any, Any]] | None = None
+    lose: Callable[[], object] | None = None
+
+    def table(self, rows: Sequence[Row]) -> Mapping[Any, Any]:
+        return {self.identity(row): row for row in rows} if self.replay is None else self.replay(rows)
+
+
+def changes_arrive(check: SourceCheck, changes: Changes) -> None:
+    engines = {
+        "with a change between any two batches": _changed(check, changes),
+        "with a change and a restart between any two batches": _changed(check, changes, restarts=True),
+        "with a change whenever the driver crashes": _changed_in_crashes(check, changes),
+    }
+    for engine in engines.values():
+        engine.now_ms += REST_MS
+        engine.process_all_available()
+    expected = changes.table(check.ended_engine().rows)
+    if repr(expected) == repr(changes.table(check.rows)):
+        raise TrivialInput("change has changed nothing: insert, update or delete at every call")
+    for what, engine in engines.items():
+        _agree(what, engine, changes, expected)
+
+
+def _agree(what: str, engine: MicroBatchEngine, changes: Changes, expected: Mapping[Any, Any]) -> None:
+    found = changes.table(engine.rows)
+    keys = [key for key in {**expected, **found} if repr(found.get(key)) != repr(expected.get(key))]
+    if not keys:
+        return
+    texts = []
+    for key in keys[:SHOWN]:
+        rows = [
+            f"{shown(row)} in batch {batch.batch_id}"
+            for batch in engine.batches
+            for row in batch.rows
+            if changes.identity(row) == key
+        ]
+        has, wants = (shown(table[key]) if key in table else "not there" for table in (found, expected))
+        came = "; ".join(rows[-SHOWN:]) or "none"
+        texts.append(f"key {shown(key)} is {has}, and in the source {wants}; the rows that came: {came}")
+    more = f"\n  and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    raise Disagreement(f"the table {what} differs:\n  " + "\n  ".join(texts) + more)
+
+
+def _changed(check: SourceCheck, changes: Changes, *, restarts: bool = False) -> MicroBatchEngine:
+    engine = check.engine(check.in_small_steps)
+    left = MOST_CHANGES
+    for batch in engine.available_batches():
+        if restarts and batch.rows:
+            engine.restart()
+        if left:
+            changes.change()
+            engine.now_ms += REST_MS
+            left -= 1
+    return engine
+
+
+def _changed_in_crashes(check: SourceCheck, changes: Changes) -> MicroBatchEngine:
+    engine = check.engine()
+    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
+        changes.change()
+        engine.now_ms += REST_MS
+        engine.crash_at(step)
+        try:
+            engine.process_all_available()
+        except Crashed:
+            changes.change()
+            engine.restart()
+            engine.process_all_available()
+    return engine
+
+
+def losses_are_told(check: SourceCheck, changes: Changes) -> None:
+    if changes.lose is None:
+        return
+    engine = check.engine(check.in_small_steps)
+    engine.run_batch()
+    for _ in range(2):
+        changes.change()
+    changes.lose()
+    engine.now_ms += REST_MS
+    try:
+        engine.process_all_available()
+    except Exception:  # noqa: BLE001 - the source has stopped the query, as it should
+        return
+    if (engine.holder.report() or {}).get("dataLosses", 0):
+        return
+    found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine()))
+    if repr(found) == repr(expected):
+        raise TrivialInput("lose has removed nothing that a query which has begun still needs")
+    raise Disagreement(
+        f"lose has removed data, and the query goes on as if nothing were missing: a table of {len(found)} "
+        f"rows instead of {len(expected)}, or with older ones. Compare the oldest position that the source "
+        "still has with that of the split, and call context.report_data_loss"
+    )

@@ -1,0 +1,308 @@
+"""``flip27 retire``: what a query leaves is listed, and removed once the user confirms."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flip27_source import savepoints
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import MissingStateError
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing.steps import Killed
+from scripts.cli_page import commands
+from tests.cli.command_line import Said, flip27, storage, three_batches, two_batches
+from tests.deadline import soon
+from tests.s3_server import S3Bucket
+from tests.snapshots.spark_logs import FileQuery
+
+REMOVE = ("--execute", "--yes", "--json")
+
+
+def below(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def outcomes(said: Said) -> dict[str, str]:
+    assert said.code == 0, said.err + said.out
+    return {thing["kind"]: thing["outcome"] for thing in said.data["things"]}
+
+
+def lineage_in(state: Path) -> Path:
+    (lineage,) = (path for path in state.iterdir() if (path / "source.json").exists())
+    return lineage
+
+
+def test_a_dry_run_lists_what_a_query_leaves_and_changes_nothing(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    before = below(tmp_path)
+    said = flip27("retire", query.checkpoint, "--json")
+    assert said.code == 0
+    lineage = lineage_in(query.checkpoint / "flip27")
+    assert [(thing["kind"], thing["name"], thing["outcome"]) for thing in said.data["things"]] == [
+        ("state", str(lineage), "would be removed"),
+        ("checkpoint", str(query.checkpoint), "stays"),
+    ]
+    told = flip27("retire", query.checkpoint).err
+    assert "nothing was changed; add --execute" in told
+    assert "the batch of checkpoint 3 is not known to be complete: the sink may lack its rows" in told
+    assert below(tmp_path) == before
+
+
+def test_only_the_state_is_removed_and_data_savepoints_and_sparks_checkpoint_stay(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    state = query.checkpoint / "flip27"
+    made = savepoints.create(state=str(state), to=str(state / "saved"))
+    (lineage_in(state) / "notes.txt").write_text("of the user")
+    removed = flip27("retire", query.checkpoint, *REMOVE)
+    assert outcomes(removed) == {"state": "removed", "checkpoint": "stays"}
+    assert removed.data["is_done"] is True
+    assert flip27("savepoint", "verify", made.directory).code == 0
+    left = [path for path in below(tmp_path) if "/saved/" not in path]
+    assert [path for path in left if path.startswith("checkpoint/flip27/")] == [
+        f"checkpoint/flip27/{lineage.parent.name}/notes.txt" for lineage in state.glob("*/notes.txt")
+    ]
+    assert [path.partition("/")[0] for path in left].count("landing") == 3
+    assert "checkpoint/offsets/1" in left
+
+
+def test_sparks_checkpoint_is_removed_too_if_the_user_says_so_but_not_other_files_in_it(
+    tmp_path: Path,
+) -> None:
+    query = two_batches(tmp_path)
+    for name in (".metadata.crc", "offsets/.1.crc", "sources/0/0", "notes.txt"):
+        (query.checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (query.checkpoint / name).write_text("")
+    said = flip27("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    assert outcomes(said) == {"state": "removed", "checkpoint": "removed"}
+    assert below(query.checkpoint) == ["notes.txt"]
+    (query.checkpoint / "notes.txt").unlink()
+    other = two_batches(tmp_path / "other")
+    flip27("retire", other.checkpoint, "--with-checkpoint-location", *REMOVE)
+    assert not other.checkpoint.exists()
+
+
+def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = three_batches(tmp_path / "query")
+    whole = ("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    shutil.copytree(query.checkpoint, tmp_path / "copy")
+    delete, done = LocalStore.delete, 0
+
+    def killed(self: LocalStore, name: str) -> None:
+        nonlocal done
+        if done == 0:
+            raise Killed(name)
+        done -= 1
+        delete(self, name)
+
+    for survived in range(1000):
+        done = survived
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalStore, "delete", killed)
+            try:
+                flip27(*whole)
+            except Killed:
+                pass
+            else:
+                break
+        assert query.checkpoint.exists()
+        said = flip27(*whole)
+        assert (said.code, query.checkpoint.exists()) == (0, False), (survived, said.out, said.err)
+        shutil.copytree(tmp_path / "copy", query.checkpoint)
+    assert survived > 10
+
+
+@pytest.mark.parametrize("answer", ["n\n", ""])
+def test_nothing_is_removed_without_confirmation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    query = three_batches(tmp_path)
+    before = below(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    said = flip27("retire", query.checkpoint, "--execute")
+    assert said.code == 1
+    assert f"state {lineage_in(query.checkpoint / 'flip27')}: " in said.err
+    assert below(tmp_path) == before
+
+
+def run_on(running: CoordinatorHolder, query: FileQuery) -> None:
+    """Ask for the next batch until discovery has found a file."""
+    while True:
+        running.latest_offset(query.at, None)
+
+
+def test_a_running_query_is_refused_and_one_that_was_suspended_stops(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    running.latest_offset(query.at, None)
+    before = below(query.checkpoint)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, below(query.checkpoint)) == (1, before)
+    assert "a query uses" in said.data["error"]["what"]
+    assert "stop the query first" in said.data["error"]["remedy"]
+    for renewal in query.checkpoint.glob("flip27/*/drivers/*.alive"):
+        renewal.unlink()  # as if it had been silent for too long
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+    query.land("later.txt")
+    with soon(), pytest.raises(MissingStateError, match="was moved or deleted while the query ran"):
+        run_on(running, query)
+    running.close()
+    assert not (query.checkpoint / "flip27").exists()
+
+
+def test_a_requested_savepoint_that_is_not_finished_keeps_the_state(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    state = query.checkpoint / "flip27"
+    requested = savepoints.request(state=str(state), to=str(tmp_path / "saved"))
+    refused = flip27("retire", query.checkpoint, *REMOVE)
+    assert refused.code == 1
+    assert f"flip27 savepoint withdraw {requested.request_id}" in refused.data["error"]["remedy"]
+    flip27("savepoint", "withdraw", requested.request_id, "--state", state)
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+
+
+def test_a_savepoint_that_the_query_owns_stays_and_can_be_deleted_or_claimed_afterwards(
+    tmp_path: Path,
+) -> None:
+    first = two_batches(tmp_path / "first")
+    made = savepoints.create(state=str(first.checkpoint / "flip27"), to=str(tmp_path / "saved")).directory
+    claimed = {"savepoint": made, "savepointClaim": "claim"}
+    fork = FileQuery(tmp_path / "first", state="fork", **claimed)
+    fork.batch()
+    assert flip27("savepoint", "delete", made, "--yes").code == 1
+    said = flip27("retire", fork.checkpoint / "fork", *REMOVE)
+    assert outcomes(said) == {"savepoint": "removed", "state": "removed"}
+    assert flip27("savepoint", "verify", made).code == 0
+    assert flip27("savepoint", "delete", made, "--yes").code == 0
+    refused = flip27("retire", first.checkpoint / "flip27" / "gone")
+    assert (refused.code, "is empty or does not exist" in refused.err) == (1, True)
+
+
+def test_a_savepoint_is_not_a_query(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    made = savepoints.create(state=str(query.checkpoint / "flip27"), to=str(tmp_path / "saved")).directory
+    said = flip27("retire", made, *REMOVE)
+    assert (said.code, "flip27 savepoint delete" in said.data["error"]["remedy"]) == (1, True)
+
+
+def test_queries_that_share_a_state_location_are_retired_one_by_one(tmp_path: Path) -> None:
+    shared = {"stateLocation": str(tmp_path / "state")}
+    one, other = (FileQuery(tmp_path / name, state=None, **shared) for name in ("one", "other"))
+    for query in (one, other):
+        query.land("a.txt")
+        query.batch()
+    refused = flip27("retire", tmp_path / "state", *REMOVE)
+    assert (refused.code, "contains 2 lineages" in refused.data["error"]["what"]) == (1, True)
+    said = flip27("retire", one.checkpoint, "--state", tmp_path / "state", *REMOVE)
+    assert outcomes(said) == {"state": "removed", "checkpoint": "stays"}
+    assert flip27("state", "show", other.checkpoint, "--state", tmp_path / "state").code == 0
+    other.land("b.txt")
+    assert other.batch()["checkpoint"] == 2
+    assert flip27("retire", "--state", tmp_path / "state", *REMOVE).code == 0
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_recorded_schema_stays_while_another_query_may_use_it(tmp_path: Path) -> None:
+    shared = {"stateLocation": str(tmp_path / "state")}
+    queries = [FileQuery(tmp_path / name, state=None, **shared) for name in ("one", "other")]
+    for query in queries:
+        query.land("a.txt")
+        query.batch()
+    schema = tmp_path / "state" / "schemas" / "files" / "1.json"
+    schema.parent.mkdir(parents=True)
+    schema.write_text("{}")
+    said = [flip27("retire", query.checkpoint, "--state", tmp_path / "state", *REMOVE) for query in queries]
+    assert [outcomes(one)["schema"] for one in said] == ["stays", "removed"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_elsewhere_has_to_be_named_before_sparks_checkpoint_is_removed(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path, state=None, stateLocation=str(tmp_path / "state"))
+    query.land("a.txt")
+    query.batch()
+    whole = ("retire", query.checkpoint, "--with-checkpoint-location")
+    said = flip27(*whole, *REMOVE)
+    assert (said.code, "give the stateLocation of the query" in said.data["error"]["remedy"]) == (1, True)
+    assert query.checkpoint.exists()
+    assert flip27("retire", query.checkpoint, "--state", tmp_path / "state", *REMOVE).code == 0
+    assert outcomes(flip27(*whole, "--keep", "state", *REMOVE))["checkpoint"] == "removed"
+    assert not query.checkpoint.exists()
+
+
+def test_a_state_in_the_offsets_is_removed_with_sparks_checkpoint_only(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path, state=None)
+    query.land("a.txt")
+    query.batch()
+    assert outcomes(flip27("retire", query.checkpoint, *REMOVE)) == {"state": "stays", "checkpoint": "stays"}
+    whole = flip27("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    assert outcomes(whole) == {"state": "stays", "checkpoint": "removed"}
+    assert not query.checkpoint.exists()
+
+
+def test_a_state_behind_a_link_is_refused_before_anything_is_removed(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    segments = lineage_in(query.checkpoint / "flip27") / "reports"
+    shutil.rmtree(segments, ignore_errors=True)
+    (tmp_path / "elsewhere").mkdir()
+    segments.symlink_to(tmp_path / "elsewhere")
+    before = below(tmp_path)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, "is a link to" in said.data["error"]["what"]) == (1, True)
+    assert below(tmp_path) == before
+
+
+def test_a_state_in_a_bucket_is_removed_and_no_secret_is_printed(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    location = f"s3://{s3_bucket.name}/state"
+    query = FileQuery(tmp_path, state=None, stateLocation=location, **s3_bucket.options)
+    query.land("a.txt")
+    query.batch()
+    given = storage(dict(s3_bucket.storage_options) | {"secret": "not-to-be-shown"})
+    said = [flip27("retire", query.checkpoint, "--state", location, *given, *more) for more in ((), REMOVE)]
+    assert [one.code for one in said] == [0, 0]
+    assert location in said[0].out
+    assert not any("not-to-be-shown" in one.out + one.err for one in said)
+    assert s3_bucket.file_system.find(f"{s3_bucket.name}/state") == []
+
+
+def test_a_damaged_state_is_removed_only_if_what_it_names_elsewhere_may_stay(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    for document in query.checkpoint.glob("flip27/*/checkpoints/2-*"):
+        document.write_text("{")
+    dry = flip27("retire", query.checkpoint)
+    assert (dry.code, "is not known what" in dry.err) == (3, True)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, "--keep elsewhere" in said.data["error"]["remedy"]) == (1, True)
+    assert outcomes(flip27("retire", query.checkpoint, "--keep", "elsewhere", *REMOVE))["state"] == "removed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--keep", "slto"], "use one of elsewhere, queue, schema, state"),
+        (["--option", "tabels=x"], "option tabels is unknown"),
+        (["--lineage", "typo"], "there is no lineage typo"),
+        (["--lineage", "LINEAGE", "--with-checkpoint-location"], "all sources need the checkpoint"),
+    ],
+)
+def test_wrong_words_are_refused_with_what_to_give(tmp_path: Path, words: list[str], said: str) -> None:
+    query = two_batches(tmp_path)
+    name = lineage_in(query.checkpoint / "flip27").name
+    refused = flip27("retire", query.checkpoint, *(name if word == "LINEAGE" else word for word in words))
+    assert (refused.code, said in refused.err) == (1, True), refused.err
+    assert "no query is given" in flip27("retire").err
+
+
+def test_every_field_of_the_json_answer_is_documented(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    told = dict(commands())["flip27 retire"].epilog.partition("JSON: ")[2]
+    data: dict[str, Any] = flip27("retire", query.checkpoint, "--json").data
+    fields = {*data, *(name for thing in data["things"] for name in thing)}
+    assert fields <= set(re.findall(r"\w+", told))

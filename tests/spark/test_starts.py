@@ -1,0 +1,98 @@
+"""Many queries that start on one driver: a few at a time, and again if Spark has given up on a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flip27_source import start_in_turn
+from tests.deadline import until
+
+GAVE_UP = "org.apache.spark.SparkException: Python worker failed to connect back."
+OTHER = "[DATA_LOSS] the topic is gone"
+
+
+@dataclass(eq=False)
+class Started:
+    """A query as its Python object shows it: its process answers at the third look, or the query ends."""
+
+    starting: list[Started]
+    error: str | None = None
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        self.starting.append(self)
+
+    @property
+    def isActive(self) -> bool:
+        self.looks += 1
+        ended = self.looks > 2 and self.error is not None
+        if self.looks > 2 and self in self.starting:
+            self.starting.remove(self)
+        return not ended
+
+    @property
+    def status(self) -> dict[str, str]:
+        return {"message": "Initializing sources" if self.looks <= 2 else "Waiting for data to arrive"}
+
+    def exception(self) -> str | None:
+        return self.error
+
+
+@dataclass(eq=False)
+class Driver:
+    """Starts queries, each with the next of its errors; counts the most that were starting at once."""
+
+    starting: list[Started] = field(default_factory=list)
+    most_at_once: int = 0
+
+    def start(self, *errors: str | None) -> Callable[[], Any]:
+        left = list(errors)
+
+        def started() -> Started:
+            query = Started(self.starting, left.pop(0) if left else None)
+            self.most_at_once = max(self.most_at_once, len(self.starting))
+            return query
+
+        return started
+
+
+def test_no_more_queries_than_asked_for_are_starting_at_once_and_all_start() -> None:
+    driver = Driver()
+    queries = start_in_turn([driver.start() for _ in range(7)], at_once=3)
+    assert (len(queries), driver.most_at_once) == (7, 3)
+
+
+def test_a_query_on_whose_process_spark_gave_up_is_started_again_and_others_are_not() -> None:
+    driver = Driver()
+    again, refused, never = start_in_turn(
+        [driver.start(GAVE_UP, GAVE_UP, None), driver.start(OTHER), driver.start(*[GAVE_UP] * 9)], attempts=3
+    )
+    assert [query.exception() for query in (again, refused, never)] == [None, OTHER, GAVE_UP]
+
+
+@pytest.mark.slow
+def test_several_queries_that_start_in_turn_all_read_their_files(spark: SparkSession, tmp_path: Path) -> None:
+    starts = []
+    for number in range(4):
+        landing, checkpoint = tmp_path / f"landing-{number}", tmp_path / f"checkpoint-{number}"
+        landing.mkdir()
+        (landing / "a.txt").write_text("one row\n")
+        found = spark.readStream.format("flip27").option("enumerator", "files").option("reader", "text")
+        writer = found.load(str(landing)).writeStream.format("noop")
+        starts.append(writer.option("checkpointLocation", str(checkpoint)).start)
+    queries = start_in_turn(starts, at_once=2)
+    try:
+        for query in queries:
+            until(
+                lambda query=query: any(one["numInputRows"] for one in query.recentProgress),
+                lambda query=query: query.exception() or query.status,
+            )
+    finally:
+        for query in queries:
+            query.stop()
