@@ -53,8 +53,10 @@ def test_the_enumerator_keeps_the_laws(orders: Orders) -> None:
     check_enumerator({**orders.options, "snapshot": "only"})
 
 
-def test_the_reader_keeps_the_laws(orders: Orders) -> None:
-    check_reader({**orders.options, "snapshot": "only"}, schema=SCHEMA)
+def test_the_reader_keeps_the_laws(postgres: PostgresServer, orders: Orders) -> None:
+    # The event of a chunk has the position where the log ended, which a record of the server's own moves.
+    with postgres.only_sessions_write():
+        check_reader({**orders.options, "snapshot": "only"}, schema=SCHEMA)
 
 
 def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
