@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.postgres.column_types import (
@@ -189,6 +189,17 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
             remedy="correct the pattern, or grant the role USAGE on the schema",
         )
     return [_catalog_table(connection, *row) for row in rows]
+
+
+def is_wanted(
+    listed: Sequence[CatalogTable], patterns: tuple[TablePattern, ...] | None
+) -> Callable[[TableName], bool]:
+    """Whether the option has a table, by the tables that it lists now.
+
+    Also by name, because the log may still have changes of a dropped table.
+    """
+    oids = {table.table.oid for table in listed}
+    return lambda table: table.oid in oids or matched(patterns or (), table.schema, table.name)
 
 
 def find_table(connection: Connection, oid: int) -> CatalogTable | None:

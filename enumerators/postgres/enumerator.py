@@ -20,6 +20,7 @@ from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsE
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
+from flip27_source.enumerators.postgres.catalog import is_wanted
 from flip27_source.enumerators.postgres.connection import (
     START_AGAIN,
     Connection,
@@ -30,13 +31,7 @@ from flip27_source.enumerators.postgres.connection import (
 )
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
-from flip27_source.enumerators.postgres.poller import (
-    PollRequest,
-    PollResult,
-    RunMode,
-    ServerPoller,
-    is_wanted,
-)
+from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.split import (
@@ -457,7 +452,7 @@ class PostgresEnumerator(
         renamed = assigner.renamed
         assigner.name(table.table for table in result.tables)
         self._is_stored &= assigner.renamed == renamed
-        assigner.keep(is_wanted(result.tables, self.options_given))
+        assigner.keep(is_wanted(result.tables, self.options_given[opts.TABLES]))
         is_new = False
         for table in result.tables:
             if table.key and table.replica_identity in "fn":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
-from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, is_wanted
 from flip27_source.enumerators.postgres.chunks import CTID, Uncut, cuts
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
@@ -39,7 +39,6 @@ from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.slot_keeper import SlotKeeper
 from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
@@ -514,7 +513,7 @@ class ServerPoller:
         new: Sequence[CatalogTable],
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
-        wanted = is_wanted(tables, self._options) if tables else lambda _: True
+        wanted = is_wanted(tables, self._options[opts.TABLES]) if tables else lambda _: True
         old = (uncut for uncut in request.cut if wanted(uncut[0]))
         uncut = (*old, *((table.table, table.key, None) for table in new if table.key))
         deadline = time.monotonic() + _CUT_S
@@ -527,16 +526,6 @@ class ServerPoller:
                 has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
             )
         )
-
-
-def is_wanted(listed: Sequence[CatalogTable], options: Options) -> Callable[[TableName], bool]:
-    """Whether the option has a table, by the tables that it lists now.
-
-    Also by name, because the log may still have changes of a dropped table.
-    """
-    oids = {table.table.oid for table in listed}
-    patterns = options[opts.TABLES] or ()
-    return lambda table: table.oid in oids or matched(patterns, table.schema, table.name)
 
 
 def _tell_of_open(connection: Connection, doing: str) -> None:
