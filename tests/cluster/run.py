@@ -7,7 +7,6 @@ every row is in its sink exactly once.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import json
 import os
 import random
@@ -29,6 +28,7 @@ from tests.soak.shapes import FILES_PER_BATCH, Count, Feed
 from .driver_program import SPARK_STOPPED
 from .environment import CHECKOUT, packed_environment
 from .hosts import Host, HostProcess, Hosts
+from .programs import FeedOnS3, Program, issued_credentials
 from .queries import QUERIES, ArchivedOnS3, places_of
 from .standalone import Daemon, Standalone, clean_environment, java
 
@@ -52,9 +52,6 @@ GIVEN = {"counters": "8", "pageMs": "2", "maxRowsPerSplit": "10", "taskReports":
 """Other options of this source."""
 
 DECOMMISSIONED_S = 10.0
-ISSUED_EVERY_S = 10.0
-VALID_S = 25.0
-"""How long issued credentials are valid; those before them are valid for a time beside them."""
 
 DYNAMIC_ALLOCATION = {
     "spark.dynamicAllocation.enabled": "true",
@@ -108,7 +105,6 @@ class ClusterRun:
         )
         self._struck: list[str] = []
         self._arrived = 0
-        self._is_over = threading.Event()
         self.faults: dict[str, Callable[[], str]] = {
             "worker-link": lambda: self._without_link(self._a_worker().host),
             "driver-link": lambda: self._without_link(self._driver_host),
@@ -184,13 +180,13 @@ class ClusterRun:
         self._places = places_of(self._query, self.root / "shared", BUCKET, {})
         self._places.root.mkdir()
         self._storage = self._program(stack, self._storage_host, "storage", BUCKET)
-        endpoint = self._storage.stdout.readline().decode().strip()
+        endpoint = self._storage.answer()
         keys = {"storage.key": "test", "storage.secret": "test"}
         self._credentials: dict[str, str] = {}
         if getattr(QUERIES[self._query], "has_issued_credentials", False):
             keys = {}
-            self._credentials = {"AWS_CONFIG_FILE": str(self._issue_credentials())}
-            stack.callback(self._is_over.set)
+            config = stack.enter_context(issued_credentials(self._storage, self._places.root))
+            self._credentials = {"AWS_CONFIG_FILE": str(config)}
         self._where = {
             "root": str(self._places.root),
             "bucket": f"s3://{BUCKET}",
@@ -200,7 +196,7 @@ class ClusterRun:
             self._server = self._program(
                 stack, self._server_host, "server", self._query, str(self._places.root)
             )
-            self._given |= json.loads(self._server.stdout.readline())
+            self._given |= json.loads(self._server.answer())
         self._shape = QUERIES[self._query](self._places, self._given)
         stack.callback(self._cluster.close)
         self._cluster.start()
@@ -210,42 +206,10 @@ class ClusterRun:
         stack.callback(self._end_life)
         self._said(f"{WORKERS} workers, {len(self._driver_hosts)} hosts for drivers, S3 at {endpoint}")
 
-    def _program(self, stack: contextlib.ExitStack, host: Host, what: str, *arguments: str) -> HostProcess:
-        """Start a program on a host; its last arguments are the host's address and the seed."""
-        command = [sys.executable, "-m", f"tests.cluster.{what}_program", *arguments]
-        process = HostProcess(
-            host, [*command, host.address, str(self._seed)], log=self.root / f"{what}.log",
-            environment={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        stack.callback(process.kill)
-        return process
-
-    def _issue_credentials(self) -> Path:
-        """Issue credentials until the run is over; return the configuration of AWS that finds them."""
-        issued, config = self._places.root / "credentials.json", self._places.root / "aws-config"
-        config.write_text(f"[default]\nregion = us-east-1\ncredential_process = cat {issued}\n")
-
-        def issue() -> None:
-            number = 0
-            while True:
-                number, until_s = number + 1, time.time() + VALID_S
-                self._storage.tell(f"issue KEY{number} {until_s}")
-                expiration = dt.datetime.fromtimestamp(until_s, dt.UTC).isoformat()
-                found = {
-                    "Version": 1, "AccessKeyId": f"KEY{number}", "SecretAccessKey": "secret",
-                    "SessionToken": "token", "Expiration": expiration,
-                }  # fmt: skip
-                hidden = issued.with_suffix(".new")
-                hidden.write_text(json.dumps(found))
-                hidden.rename(issued)
-                is_issued.set()
-                if self._is_over.wait(ISSUED_EVERY_S):
-                    return
-
-        is_issued = threading.Event()
-        threading.Thread(target=issue, daemon=True).start()
-        is_issued.wait()
-        return config
+    def _program(self, stack: contextlib.ExitStack, host: Host, what: str, *arguments: str) -> Program:
+        program = Program(host, what, *arguments, seed=self._seed, folder=self.root)
+        stack.callback(program.kill)
+        return program
 
     def _check_where_executors_import(self) -> None:
         found = self._life.told["started"]["imported"]
@@ -366,12 +330,9 @@ class ClusterRun:
         return "it was started again"
 
     def _told_the_server(self, command: str) -> Any:
-        """The answer of the program on the server's host."""
+        """What the program on the server's host answers."""
         self._server.tell(command)
-        answer = self._server.stdout.readline()
-        if not answer:
-            raise AssertionError(f"the program of the server has ended: {self._server.log_tail(60)}")
-        return json.loads(answer)
+        return json.loads(self._server.answer())
 
     def _kill_executor(self) -> str:
         executors = self._cluster.executors()
@@ -527,7 +488,7 @@ class ClusterRun:
         self._judge()
         if isinstance(self._shape, ArchivedOnS3):
             self._storage.tell("files")
-            self._shape.files = json.loads(self._storage.stdout.readline())
+            self._shape.files = json.loads(self._storage.answer())
         self.outcome.counts[self._query] = (
             self._shape.count(self._arrived)
             if self._server_kind is None
@@ -537,17 +498,6 @@ class ClusterRun:
 
     def _said(self, text: Any) -> None:
         self._say(f"{time.monotonic() - self._began:6.0f} s  {text}")
-
-
-class FeedOnS3(Feed):
-    """Puts the files on S3."""
-
-    def __init__(self, storage: HostProcess, landing: Path, chance: random.Random) -> None:
-        super().__init__(landing, chance)
-        self._storage = storage
-
-    def _put(self, name: str, numbers: range) -> None:
-        self._storage.tell(f"put {self.landing.name}/{name} {' '.join(map(str, numbers))}")
 
 
 def drawn(chance: random.Random, names: Sequence[str], minutes: float | None) -> Iterator[str]:
