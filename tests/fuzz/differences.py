@@ -122,7 +122,9 @@ def _without_binary(case: Case) -> Case:
 
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
     """Remove the lines that neither a strict JSON parser nor ours accepts."""
-    dialect = json_dialect(Options.parse(dict(case.options), JsonLinesReader.options))
+    # Of a case with parsed lines, options are Spark's, and some of them would be refused here.
+    given = {name: text for name, text in case.options.items() if name != "lineSep"}
+    dialect = json_dialect(Options.parse(given, JsonLinesReader.options))
     if case.options.get("multiLine") == "true":
         lines = [data]
     else:
