@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import psycopg
 import pytest
 
-from flip27_source.enumerators.postgres import enumerator, poller, server
 from flip27_source.enumerators.postgres.connection import ServerError
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.postgres.schema import ENVELOPE_SCHEMA
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
-from flip27_source.readers.postgres import chunk_rows, log
 from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .lives import DefectFound, Life
 from .postgres_server import ACTS, IN_MID_SNAPSHOT, NAME, PostgresServer
-from .postgres_sessions import Session
+from .postgres_sessions import Session, connect_to_model
 
 _STATEMENT_S = 0.01
 _LONG_STATEMENT_S = 0.5
@@ -70,18 +66,14 @@ class PostgresLife(Life):
         self.was_narrowed, self.left_until = False, 0
         if self.of.bucket is not None:
             self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
-        clock = SimpleNamespace(monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s, sleep=self._wait)
         self.patches = pytest.MonkeyPatch()
-        for module in (poller, server, chunk_rows, log):
-            self.patches.setattr(module, "time", clock)
-        for module in (chunk_rows, log):
-            self.patches.setattr(module, "copied_rows", Session.copy)
-        self.patches.setattr(log, "produced_ahead", lambda items, **_: items)
-        self.patches.setattr(psycopg, "connect", self._connect)
-        # Its thread would go on in the simulations of other seeds.
-        self.patches.setattr(poller.SlotKeeper, "keep", lambda *_: None)
-        made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=draw.getrandbits(128)))
-        self.patches.setattr(enumerator, "uuid", made)
+        connect_to_model(
+            self.patches,
+            self._connect,
+            monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s,
+            sleep=self._wait,
+            random_=draw,
+        )
 
     def end(self) -> None:
         self.patches.undo()

@@ -6,15 +6,20 @@ import contextlib
 import csv
 import datetime as dt
 import io
+import random
 import re
 import struct
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Self
 
 import psycopg
+import pytest
 
+from flip27_source.enumerators.postgres import enumerator, poller, server
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
+from flip27_source.readers.postgres import chunk_rows, log
 from flip27_source.readers.postgres.copied_rows import CopiedBlock
 from flip27_source.readers.postgres.relations import Relation
 from flip27_source.testing.steps import Killed
@@ -423,6 +428,28 @@ class Session:
         count, *columns, _ = parameters
         keys = list(zip(*columns, strict=True))
         return [(sum(bound <= key for bound in keys[:count]),) for key in keys[count:]]
+
+
+def connect_to_model(
+    patches: pytest.MonkeyPatch,
+    connect: Callable[..., Session],
+    *,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], None],
+    random_: random.Random,
+) -> None:
+    """Let the real enumerator and reader open these sessions, and take their time and their ids from here."""
+    clock = SimpleNamespace(monotonic=monotonic, sleep=sleep)
+    for module in (poller, server, chunk_rows, log):
+        patches.setattr(module, "time", clock)
+    for module in (chunk_rows, log):
+        patches.setattr(module, "copied_rows", Session.copy)
+    patches.setattr(log, "produced_ahead", lambda items, **_: items)
+    patches.setattr(psycopg, "connect", connect)
+    # Its thread would go on after the simulation, or the test.
+    patches.setattr(poller.SlotKeeper, "keep", lambda *_: None)
+    made = SimpleNamespace(uuid4=lambda: uuid.UUID(int=random_.getrandbits(128)))
+    patches.setattr(enumerator, "uuid", made)
 
 
 def _numbers_of(columns: Mapping[str, int], listed: str) -> list[int]:
