@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 
 from flip27_source import edits
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.http_api.enumerator import HttpEnumerator
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.enumerators.sql.enumerator import SqlEnumerator
+from flip27_source.readers.http_api.reader import HttpReader
+from flip27_source.readers.kafka.reader import KafkaReader
+from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.readers.sequence import SequenceReader
+from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.readers.text import TextReader
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.inline_environment import inline_environment
-from tests.driver.batches import Batches
+from flip27_source.testing.spark_side import rows_of
+from tests.driver.batches import SCHEMA, Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_ranges_read_again import Numbers
-from tests.driver.test_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
+from tests.driver.test_reports import Endpoints, Flaky, Pages, Talker, Tells
+from tests.golden import worlds
+from tests.golden.worlds import LANDING, Shop
+from tests.simulator.postgres_server import NAME
 from tests.toy_sources import EchoReader, Shelf
 
-LANDING = "memory://golden/landing"
 TWO = Limits(files=2)
 
 
@@ -37,18 +49,21 @@ class Query(Batches):
         self._state = state
         options = {**story.options, "stateLocation": str(state), "requestInterval": "0s", **more}
         super().__init__(story.enumerator, story.reader, options, store=LocalStore(str(state)))
+        self.schema = story.schema
 
     def environment(self) -> Environment:
-        return inline_environment(now_ms=self.clock, steady_ms=self.steady_clock, new_random=lambda: "27" * 8)
+        fixed = inline_environment(
+            now_ms=self.clock, steady_ms=self.steady_clock, new_random=lambda: "27" * 8
+        )
+        return replace(fixed, process=lambda: 27)
 
     def batch(self, limits: Limits | None = None) -> list[Any] | None:
         self.now_ms += 1_000
         return super().batch(limits)
 
     def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
-        for item in super().started_attempt(task, number):
-            # An Arrow batch arrives as its only column.
-            yield from item.to_pylist() if isinstance(item, pa.Array) else [item]
+        for item in self.start_attempt(task, number, self.store):
+            yield from (row[0] if len(row) == 1 else row for row in rows_of(item))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +71,8 @@ class Story:
     """A query and what happens to it.
 
     Attributes:
-        world: creates the data that the query reads, in its final state.
+        schema: of the rows.
+        world: within it there is the data that the query reads, in its final state.
         play: runs batches, of which the last is committed.
         next_rows: the rows of the next batch after a restart, or in a fork.
     """
@@ -64,28 +80,15 @@ class Story:
     enumerator: type[Any]
     reader: type[Any]
     options: Mapping[str, str] = field(default_factory=dict)
-    world: Callable[[], None] = lambda: None
+    schema: pa.Schema = SCHEMA
+    world: Callable[[], AbstractContextManager[None]] = nullcontext
     play: Callable[[Query], None]
     next_rows: list[Any]
 
 
-def landing(*names: str) -> None:
-    """Create files in memory, each with its name as its only line."""
-    files = fsspec.filesystem("memory")
-    if files.exists("/golden"):
-        files.rm("/golden", recursive=True)
-    for name in names:
-        files.pipe(f"/golden/landing/{name}", f"{name}\n".encode())
-
-
-def _server(**rows: list[str]) -> None:
-    SERVER.clear()
-    SERVER.update(rows)
-
-
-def _two_batches(query: Query) -> None:
-    query.batch(TWO)
-    query.batch(TWO)
+def _two_batches(query: Query, limits: Limits = TWO) -> None:
+    query.batch(limits)
+    query.batch(limits)
 
 
 def _shelves(*names: str) -> Callable[[Query], None]:
@@ -118,10 +121,47 @@ def _retries_ranges(query: Query) -> None:
     Numbers.broken = set(range(4))
     _two_batches(query)
     Numbers.broken = set()
-    state = query.options["stateLocation"]
-    edits.submit(edits.plan("quarantine retry", state=state, why="mended", splits=["sequence-0"]))
-    query.restart()
+    _retry(query, "sequence-0")
     query.batch()
+
+
+def _retry(query: Query, *split_ids: str) -> None:
+    state = query.options["stateLocation"]
+    edits.submit(edits.plan("quarantine retry", state=state, why="mended", who="golden", splits=split_ids))
+    query.restart()
+
+
+def _retries_records(query: Query) -> None:
+    """Four records do not have the columns; later, two of them wait to be read, and one is quarantined."""
+    schema, query.schema = query.schema, pa.schema([("value", pa.struct([("id", pa.int64())]))])
+    query.batch(TWO)
+    query.schema = schema
+    query.batch(TWO)
+    _retry(query, "orders/0@0", "orders/0@1", "refunds/0@0")
+    query.batch(Limits(rows=1))
+
+
+def _copies_half(query: Query) -> None:
+    """Eight chunks are read, then changes of their rows, then one more chunk; two chunks wait."""
+    Shop.opened(1)
+    query.batch()
+    Shop.present.commit_next()
+    query.batch()
+    Shop.present.commit_next()
+    query.batch(Limits(rows=1))
+    Shop.present.commit_next()
+    query.batch(Limits(rows=1))
+
+
+def _reads_log(query: Query) -> None:
+    """All rows are read, then the changes of two transactions; the slot cannot be advanced."""
+    Shop.opened(1)
+    Shop.present.refuses = "advance"
+    while query.batch() is not None:
+        pass
+    for _ in range(2):
+        Shop.present.commit_next()
+        query.batch()
 
 
 def _files(**options: str) -> Story:
@@ -129,9 +169,53 @@ def _files(**options: str) -> Story:
         enumerator=FilesEnumerator,
         reader=TextReader,
         options={"path": LANDING, "fileOrder": "name", **options},
-        world=lambda: landing("1", "2", "3", "4", "5"),
+        world=worlds.landing,
         play=_two_batches,
         next_rows=["5"],
+    )
+
+
+def _postgres(play: Callable[[Query], None], next_rows: list[Any]) -> Story:
+    return Story(
+        enumerator=PostgresEnumerator,
+        reader=PostgresReader,
+        options={
+            "host": "simulated", "database": "shop", "tables": "public.*", "slotName": NAME,
+            "changeFormat": "envelope", "snapshotChunkRows": "1", "maxLogLagDuringSnapshot": "1",
+            "parallelism": "1",
+        },
+        schema=pa.schema([("table", pa.string()), ("op", pa.string()), ("after", pa.string())]),
+        world=worlds.shop,
+        play=play,
+        next_rows=next_rows,
+    )  # fmt: skip
+
+
+def _kafka(
+    value: pa.DataType, next_rows: list[Any], play: Callable[[Query], None] = _two_batches, **options: str
+) -> Story:
+    return Story(
+        enumerator=KafkaEnumerator,
+        reader=KafkaReader,
+        options={
+            "kafka.bootstrap.servers": "simulated:9092", "subscribe": "orders,refunds",
+            "startingOffsets": "earliest", "maxOffsetsPerPartition": "2", **options,
+        },
+        schema=pa.schema([("value", value)]),
+        world=worlds.topics,
+        play=play,
+        next_rows=next_rows,
+    )  # fmt: skip
+
+
+def _http(path: str, ids: list[str], **options: str) -> Story:
+    return Story(
+        enumerator=HttpEnumerator,
+        reader=HttpReader,
+        options={"path": f"https://api.example.com/{path}", "endpoints": "orders,refunds", **options},
+        world=worlds.api,
+        play=_two_batches,
+        next_rows=ids * 2,
     )
 
 
@@ -158,7 +242,7 @@ STORIES = {
         enumerator=Endpoints,
         reader=Pages,
         options={"pollInterval": "0s", "maxRowsPerSplit": "2"},
-        world=lambda: _server(orders=list("abcdef"), refunds=["x", "END"]),
+        world=worlds.pages,
         play=_two_batches,
         next_rows=["e", "f"],
     ),
@@ -182,4 +266,49 @@ STORIES = {
         play=_quarantines_long_names,
         next_rows=["g0", "g1", "g2"],
     ),
-}
+    "postgres": _postgres(
+        _copies_half,
+        [
+            ("public.t0", "r", '{"id":10,"other":10,"value":"u3"}'),
+            ("public.t0", "r", '{"id":11,"other":11,"value":"c4"}'),
+        ],
+    ),
+    "postgres-log": _postgres(
+        _reads_log,
+        [
+            ("public.t0", "u", '{"id":2,"other":2,"value":"u3"}'),
+            ("public.t0", "u", '{"id":10,"other":10,"value":"u3"}'),
+            ("public.t0", "c", '{"id":11,"other":11,"value":"c4"}'),
+            ("public.t1", "d", None),
+        ],
+    ),
+    "kafka": _kafka(pa.binary(), [b'{"id":"orders-4"}', b'{"id":"refunds-4"}']),
+    "kafka-quarantine": _kafka(
+        pa.struct([("id", pa.string())]),
+        [{"id": name} for name in ("orders-1", "orders-4", "refunds-0", "refunds-4")],
+        _retries_records,
+        valueFormat="json", onRecordError="quarantine",
+    ),
+    "sql": Story(
+        enumerator=SqlEnumerator,
+        reader=SqlReader,
+        options={
+            "driver": "sqlite", "uriEnv": "GOLDEN_DATABASE", "table": "orders",
+            "cursorColumns": "updated_at,id", "partitionRows": "2",
+        },
+        schema=pa.schema([("id", pa.int64())]),
+        world=worlds.database,
+        play=partial(_two_batches, limits=Limits(rows=2)),
+        next_rows=[5, 6, 7],
+    ),
+    "http": _http(
+        "sized_page",
+        ["5", "6"],
+        pagination="page", recordsPath="items", pageSizeParam="per_page", pageSize="2", maxRowsPerSplit="2",
+    ),
+    "http-since": _http(
+        "since",
+        ["8", "9"],
+        pagination="since", sinceField="at", idField="id", pageSize="4", maxRowsPerSplit="3",
+    ),
+}  # fmt: skip

@@ -32,10 +32,10 @@ STORED = [
 
 
 @pytest.fixture
-def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A copy of the stored state, with the data that the query read."""
-    STORIES[request.param.name].world()
-    return Path(shutil.copytree(request.param, tmp_path / request.param.name))
+    with STORIES[request.param.name].world():
+        yield Path(shutil.copytree(request.param, tmp_path / request.param.name))
 
 
 def restarted(stored: Path) -> Query:
@@ -72,6 +72,17 @@ def test_a_stored_savepoint_is_complete_and_a_query_continues_from_it_S67(stored
 def test_every_view_reads_the_stored_state(stored: Path, place: str) -> None:
     rows = {view: view_rows(view, find_lineages(str(stored / place), {})) for view in VIEWS}
     assert [view for view in ("source", "checkpoints", "splits") if not rows[view]] == []
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_every_run_of_a_story_stores_the_same(name: str, tmp_path: Path) -> None:
+    make(name, tmp_path / "first")
+    make(name, tmp_path / "second")
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
 def shape(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
