@@ -61,6 +61,13 @@ class Query(Batches):
         self.now_ms += 1_000
         return super().batch(limits)
 
+    def rest(self) -> list[Any]:
+        """The rows of the next batches, up to one without rows."""
+        rows: list[Any] = []
+        while more := self.batch():
+            rows += more
+        return rows
+
     def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
         for item in self.start_attempt(task, number, self.store):
             yield from (row[0] if len(row) == 1 else row for row in rows_of(item))
@@ -74,7 +81,7 @@ class Story:
         schema: of the rows.
         world: within it there is the data that the query reads, in its final state.
         play: runs batches, of which the last is committed.
-        next_rows: the rows of the next batch after a restart, or in a fork.
+        next_rows: the rows that it reads after a restart, or in a fork.
     """
 
     enumerator: type[Any]
@@ -208,14 +215,14 @@ def _kafka(
     )  # fmt: skip
 
 
-def _http(path: str, ids: list[str], **options: str) -> Story:
+def _http(path: str, next_rows: list[Any], **options: str) -> Story:
     return Story(
         enumerator=HttpEnumerator,
         reader=HttpReader,
         options={"path": f"https://api.example.com/{path}", "endpoints": "orders,refunds", **options},
         world=worlds.api,
         play=_two_batches,
-        next_rows=ids * 2,
+        next_rows=next_rows,
     )
 
 
@@ -236,7 +243,7 @@ STORIES = {
         reader=Numbers,
         options={"end": "9", "rowsPerSplit": "2", "onSplitError": "quarantine", "maxSplitAttempts": "1"},
         play=_retries_ranges,
-        next_rows=[2, 3],
+        next_rows=[2, 3, 4, 5, 6, 7, 8],
     ),
     "pages": Story(
         enumerator=Endpoints,
@@ -271,6 +278,7 @@ STORIES = {
         [
             ("public.t0", "r", '{"id":10,"other":10,"value":"u3"}'),
             ("public.t0", "r", '{"id":11,"other":11,"value":"c4"}'),
+            ("public.t0", "u", '{"id":2,"other":2,"value":"u3"}'),
         ],
     ),
     "postgres-log": _postgres(
@@ -303,12 +311,12 @@ STORIES = {
     ),
     "http": _http(
         "sized_page",
-        ["5", "6"],
+        ["5", "6", "5", "6", "7", "8", "7", "8", "9", "9"],
         pagination="page", recordsPath="items", pageSizeParam="per_page", pageSize="2", maxRowsPerSplit="2",
     ),
     "http-since": _http(
         "since",
-        ["8", "9"],
+        ["8", "9", "8", "9"],
         pagination="since", sinceField="at", idField="id", pageSize="4", maxRowsPerSplit="3",
     ),
 }  # fmt: skip

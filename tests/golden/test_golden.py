@@ -57,14 +57,14 @@ def test_the_newest_release_stores_every_format_of_documents() -> None:
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
 def test_a_query_continues_from_stored_state_S67(stored: Path) -> None:
-    assert restarted(stored).batch() == STORIES[stored.name].next_rows
+    assert restarted(stored).rest() == STORIES[stored.name].next_rows
 
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
 def test_a_stored_savepoint_is_complete_and_a_query_continues_from_it_S67(stored: Path) -> None:
     assert verify(str(stored / "saved")).is_whole
     fork = Query(STORIES[stored.name], stored / "fork", savepoint=str(stored / "saved"))
-    assert fork.batch() == STORIES[stored.name].next_rows
+    assert fork.rest() == STORIES[stored.name].next_rows
 
 
 @pytest.mark.parametrize("place", ["checkpoint", "saved"])
