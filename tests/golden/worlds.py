@@ -163,6 +163,7 @@ def topics() -> Iterator[None]:
         patches.setattr(KafkaEnumerator, "clock", LogEnumerator.clock)
         patches.setattr(kafka_reader, "client_properties", properties)
         yield
+    close_idle_consumers()
 
 
 def _five_records(topic: str) -> Log:
