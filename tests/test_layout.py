@@ -54,7 +54,7 @@ NOT_PURE = {
     "multiprocessing", "os", "pathlib", "pyarrow.fs", "pyspark", "random", "secrets", "shutil", "socket",
     "subprocess", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
-"""I/O, clocks, threads and randomness: ``coordination`` is given what it needs of them."""
+"""I/O, clocks, threads and randomness: the pure parts are given what they need of them."""
 
 CONTRACT = {
     "DiscoveringEnumerator", "Discovery", "Progress", "SourceEvent", "SourceSplit", "SplitEnumerator",
@@ -189,8 +189,9 @@ def test_only_the_spark_package_imports_pyspark() -> None:
     assert wrong == []
 
 
-def test_coordination_uses_no_input_output_clock_or_thread() -> None:
-    wrong = [f"{m.name}: {name}" for m in MODULES if m.part == "coordination" for name in impurities(m)]
+@pytest.mark.parametrize("part", ["coordination", "snapshot_then_log"])
+def test_a_pure_part_uses_no_input_output_clock_or_thread(part: str) -> None:
+    wrong = [f"{m.name}: {name}" for m in MODULES if m.part == part for name in impurities(m)]
     assert wrong == []
 
 

@@ -83,11 +83,9 @@ class RowRule:
         return ~TransactionSnapshot.parse(self.snapshot).sees(xids)
 
 
-def ended_below(rules: Sequence[RowRule], xmin: int) -> bool:
+def ended_below(snapshots: Sequence[str | None], xmin: int) -> bool:
     """Whether all of these chunks are read, and every transaction that began before a snapshot has ended.
 
     All transactions below ``xmin`` have ended, so those from ``xmin`` on are seen by none of the snapshots.
     """
-    return all(
-        rule.snapshot is not None and TransactionSnapshot.parse(rule.snapshot).xmax <= xmin for rule in rules
-    )
+    return all(text is not None and TransactionSnapshot.parse(text).xmax <= xmin for text in snapshots)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from flip27_source.enumerators.postgres.assigner import Cut, Key
 from flip27_source.enumerators.postgres.catalog import (
     own_rows,
     present_columns,
@@ -21,6 +20,7 @@ from flip27_source.enumerators.postgres.connection import START_AGAIN, Connectio
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters, with_parameters
 from flip27_source.errors import DiscoveryError
+from flip27_source.snapshot_then_log.tables import Cut, Key
 
 CTID = KeyColumn(name="ctid", type="tid")
 """The physical location of a row in its table: a block, and a number in the block."""
@@ -149,7 +149,7 @@ def cuts(
         key = present_key(connection, stored)
         if key == (CTID,):
             places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
-            yield Cut(oid=table.oid, lower=lower, bounds=places, is_end=True)
+            yield Cut(table_id=table.oid, lower=lower, bounds=places, is_end=True)
             continue
         bounds: list[tuple[Key, int]] = []
         bound = lower
@@ -165,4 +165,4 @@ def cuts(
             else:
                 bounds.append((bound, rows))
         if bounds or is_end:
-            yield Cut(oid=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end)
+            yield Cut(table_id=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, is_wanted
 from flip27_source.enumerators.postgres.chunks import CTID, Uncut, cuts
 from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
@@ -42,6 +42,7 @@ from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
+from flip27_source.snapshot_then_log.tables import Cut
 
 _log = logging.getLogger(__name__)
 

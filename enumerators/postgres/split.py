@@ -46,6 +46,10 @@ class TableName:
     schema: str
     name: str
 
+    @property
+    def table_id(self) -> int:
+        return self.oid
+
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 

@@ -20,6 +20,7 @@ from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
+from flip27_source.snapshot_then_log import delivery
 
 CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
@@ -165,19 +166,12 @@ def are_delivered(changes: DeliveredChanges, rules: TableRules, key: Sequence[in
 
     A TRUNCATE is delivered if the snapshot of any chunk does not see it.
     """
-    is_truncate = changes.op == TRUNCATE
-    seen = _seen(rules, changes.xid)
-    if len(seen) == 1:
-        return ~seen[0]
-    everywhere = np.logical_and.reduce(seen)
-    nowhere = ~np.logical_or.reduce(seen)
-    delivered: Bools = nowhere | (is_truncate & ~everywhere)
-    open_rows = np.flatnonzero(~nowhere & ~everywhere & ~is_truncate)
-    if len(open_rows):
+
+    def ranges_of(open_rows: Int64s) -> Int64s:
         _check_key(changes, rules, key, open_rows)
-        ranges = rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
-        delivered[open_rows] = ~np.stack(seen)[ranges, open_rows]
-    return delivered
+        return rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
+
+    return delivery.are_delivered(_seen(rules, changes.xid), changes.op == TRUNCATE, ranges_of)
 
 
 def _check_key(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], open_rows: Int64s) -> None:
@@ -199,8 +193,7 @@ def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
     truncates = changes.xid[changes.op == TRUNCATE]
     if not len(truncates) or len(rules.rules) == 1:
         return False
-    seen = np.stack(_seen(rules, truncates))
-    return bool((seen.any(axis=0) & ~seen.all(axis=0)).any())
+    return delivery.is_emptied_between(_seen(rules, truncates))
 
 
 def _seen(rules: TableRules, xids: Int64s) -> list[Bools]:

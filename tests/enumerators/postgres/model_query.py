@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Key, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Observation
 from flip27_source.enumerators.postgres.poller import PollRequest
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
@@ -27,6 +27,7 @@ from flip27_source.enumerators.postgres.split import (
 from flip27_source.readers.postgres import delivered_changes as real
 from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from flip27_source.snapshot_then_log.tables import Cut, Key
 from tests.enumerators.postgres.model_server import ModelServer, Write
 from tests.readers.postgres.changing import ranges_of
 
@@ -145,7 +146,7 @@ class ModelQuery:
             self.assigner.observe(result.seen)
             present = {progress.table.oid: progress.last_bound for progress in self.assigner.uncut}
             for cut in result.cuts:
-                self.stale_cuts += cut.oid not in present or present[cut.oid] != cut.lower
+                self.stale_cuts += cut.table_id not in present or present[cut.table_id] != cut.lower
                 self.assigner.cut(cut)
 
     def _request_of_poll(self) -> PollRequest:
@@ -161,7 +162,7 @@ class ModelQuery:
         left = [bound for bound in BOUNDS if last is None or bound > int(last[0])]
         some = left if self.is_bounded else left[: self.rng.randint(0, len(left))]
         bounds = tuple(((str(bound),), 5) for bound in some)
-        return Cut(oid=oid, lower=last, bounds=bounds, is_end=len(some) == len(left))
+        return Cut(table_id=oid, lower=last, bounds=bounds, is_end=len(some) == len(left))
 
     # Batches.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Horizon, Observation
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
@@ -17,6 +17,7 @@ from flip27_source.enumerators.postgres.split import (
     TableName,
 )
 from flip27_source.errors import ProtocolError
+from flip27_source.snapshot_then_log.tables import Cut
 
 ORDERS = TableName(oid=16_400, schema="public", name="orders")
 ITEMS = TableName(oid=16_500, schema="public", name="items")
@@ -36,7 +37,7 @@ def cut(
 ) -> None:
     assigner.cut(
         Cut(
-            oid=oid,
+            table_id=oid,
             lower=None if lower is None else (str(lower),),
             bounds=tuple(((str(bound),), 10) for bound in bounds),
             is_end=is_end,

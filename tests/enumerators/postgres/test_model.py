@@ -8,15 +8,17 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flip27_source.enumerators.postgres import assigner as real_assigner
-from flip27_source.enumerators.postgres.assigner import Assigner, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, Horizon, Observation
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.split import LogRead, TableName
 from flip27_source.readers.postgres import delivered_changes
+from flip27_source.snapshot_then_log.tables import Cut
 from tests.enumerators.postgres.model_query import ModelQuery, Row
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot
 
@@ -228,7 +230,7 @@ def a_horizon_settles_at_once(patch: pytest.MonkeyPatch) -> None:
 def windows_go_beyond_the_horizon_of_a_chunk_that_is_not_read(patch: pytest.MonkeyPatch) -> None:
     def window(self: Assigner, first: int, most_bytes: int | None) -> object:
         tables, settled = self._tables, self._settled
-        self._tables = {oid: real_assigner.replace(one, assigned={}) for oid, one in self._tables.items()}
+        self._tables = {oid: replace(one, assigned={}) for oid, one in self._tables.items()}
         found = _window(self, first, most_bytes)
         self._tables, self._settled = tables, settled
         return found
@@ -286,7 +288,7 @@ def the_last_snapshot_of_a_chunk_counts(patch: pytest.MonkeyPatch) -> None:
             if event.split_id.startswith(f"{progress.table}/"):  # type: ignore[attr-defined]
                 snapshots = list(progress.snapshots)
                 snapshots[number] = event.snapshot  # type: ignore[attr-defined]
-                self._tables[oid] = real_assigner.replace(progress, snapshots=tuple(snapshots))
+                self._tables[oid] = replace(progress, snapshots=tuple(snapshots))
 
     _chunk_read = Assigner.chunk_read
     patch.setattr(Assigner, "chunk_read", chunk_read)
@@ -303,15 +305,15 @@ def a_table_that_was_left_out_comes_back_as_a_new_one(patch: pytest.MonkeyPatch)
 
 def chunks_of_a_table_that_was_left_out_see_all_of_its_changes(patch: pytest.MonkeyPatch) -> None:
     """Deletes between the poll that adds the table again and the read of the chunk are not delivered."""
-    patch.setattr(real_assigner, "SEES_NOTHING", None)
+    patch.setattr(real_assigner.TableProgress, "sees_nothing", None)
 
 
 def bounds_are_added_whatever_precedes_them(patch: pytest.MonkeyPatch) -> None:
     def cut(self: Assigner, cut: Cut) -> None:
-        found = self._tables.get(cut.oid)
+        found = self._tables.get(cut.table_id)
         if found is not None:
-            self._tables[cut.oid] = real_assigner.replace(found, is_cut=False)
-            _cut(self, real_assigner.replace(cut, lower=found.last_bound))
+            self._tables[cut.table_id] = replace(found, is_cut=False)
+            _cut(self, replace(cut, lower=found.last_bound))
 
     _cut = Assigner.cut
     patch.setattr(Assigner, "cut", cut)
@@ -324,7 +326,7 @@ SIMPLE_DEFECTS: dict[str, tuple[object, str, object]] = {
     ),
     "ids_of_a_chunk_are_assigned_again": (ModelQuery, "keep_ids", lambda _query: None),
     "an_old_horizon_still_counts": (
-        Assigner, "_has_settled", property(lambda self: self._settled is not None)
+        Assigner, "has_barrier", property(lambda self: self.barrier is not None)
     ),
     "a_new_table_is_read_with_an_old_horizon": (Assigner, "renew_horizon", lambda _: None),
     "chunks_are_not_read_again_after_a_truncate": (

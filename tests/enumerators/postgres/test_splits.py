@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from flip27_source.enumerators.postgres.assigner import Cut
-from flip27_source.enumerators.postgres.chunk_transactions import (
-    RowRule,
-    TransactionSnapshot,
-    ended_below,
-    widened,
-)
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot, ended_below, widened
 from flip27_source.enumerators.postgres.chunks import cuts, next_bound
 from flip27_source.enumerators.postgres.split import (
     KeyColumn,
@@ -26,6 +20,7 @@ from flip27_source.enumerators.postgres.split import (
     lsn_text,
     parse_lsn,
 )
+from flip27_source.snapshot_then_log.tables import Cut
 from tests.enumerators.postgres.database import TestedDatabase, new_database
 from tests.postgres_server import PostgresServer
 
@@ -140,7 +135,7 @@ def polled(shop: TestedDatabase, most: int, *uncut: tuple[TableName, tuple[str, 
 
 def cut(table: TableName, *found: int, lower: int | None = None, is_end: bool) -> Cut:
     return Cut(
-        oid=table.oid,
+        table_id=table.oid,
         lower=None if lower is None else (str(lower),),
         bounds=tuple(((str(bound),), 10) for bound in found),
         is_end=is_end,
@@ -209,4 +204,4 @@ def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
 
 
 def test_the_rule_of_an_unread_chunk_does_not_expire() -> None:
-    assert not ended_below([RowRule(snapshot="10:20:"), RowRule()], 1 << 40)
+    assert not ended_below(["10:20:", None], 1 << 40)
