@@ -184,6 +184,10 @@ class SnapshotThenLog(Generic[TableT, ProgressT]):
     def tables(self) -> tuple[ProgressT, ...]:
         return tuple(self._tables.values())
 
+    def stored(self) -> TablesState[TableT, ProgressT]:
+        """What is needed to continue after a restart."""
+        return TablesState(known=tuple(self._known), tables=self.tables, left=dict(self._left))
+
     def assign_next(self) -> tuple[ProgressT, int, int] | None:
         """The next chunk, which counts as assigned from now on: its table, number and barrier; None if there
         is none now.
