@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Union
@@ -15,18 +16,25 @@ from flip27_source import (
     CutsSomeSplits,
     DiscoveringEnumerator,
     Discovery,
+    FindsSchema,
     ForgetsSplits,
+    HoldsSplits,
     LimitsEdits,
     NamesPositions,
     PerformsActions,
+    SamplesSplits,
 )
 from flip27_source.discovery import DiscoveringState
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.errors import ContractError
+from flip27_source.file_systems.moved_paths import RewritesPaths
+from flip27_source.leftovers import LeavesThings
 from flip27_source.reader import SplitReader
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, ChoosesReader
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.values.stored_values import stored_splits
+from tests.toy_sources import Shelf, items
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,26 @@ def test_two_kinds_of_split_that_their_json_does_not_tell_apart_are_refused_with
     assert Either.resolve_split_type() == Union[Page, Chunk]  # noqa: UP007
     with pytest.raises(ContractError, match=r"cannot be stored as JSON: .*union") as caught:
         stored_splits(Either)
-    assert "SplitEnumerator[YourSplit]" not in str(caught.value)
+    assert 'class Chunk(msgspec.Struct, frozen=True, tag="chunk")' in str(caught.value)
+
+
+def test_a_split_of_a_class_that_the_union_does_not_name_is_refused() -> None:
+    class Other(msgspec.Struct, frozen=True, tag="other"):
+        split_id: str
+
+    with pytest.raises(ContractError, match=r"\$ is a Other, which .*Chunk \| .*Log does not name"):
+        stored_splits(ChunksThenLog).check_split(Other(split_id="a"))
+
+
+def test_the_error_for_an_unknown_type_of_split_names_one_kind_and_two() -> None:
+    class Unknown(DiscoveringEnumerator):  # type: ignore[type-arg]
+        def discover(self, position: int | None) -> Any:
+            return None
+
+    with pytest.raises(
+        ContractError, match=r"SplitEnumerator\[YourSplit\]\), or SplitEnumerator\[Chunk \| Log\]"
+    ):
+        Unknown.resolve_split_type()
 
 
 def test_the_annotation_of_discover_names_the_position() -> None:
@@ -110,37 +137,36 @@ def test_the_error_for_a_missing_annotation_says_what_to_set() -> None:
         Broken.resolve_state_type()
 
 
-class Started(Pages):
+class Started(Shelf):
     def __init__(self, context: Any, options: Any, state: Any = None) -> None:
         super().__init__(context, options, state)
-        self.started_from = (self.context, self.options_given, state)
+        self.started_from = (self.context, self.options_given, list(self.shelf))
 
 
-class _ForEdits(ForgetsSplits, LimitsEdits, NamesPositions, CompletesPositions, CutsSomeSplits):
-    forget_splits = found_again = check_rewind = fields_at = rows_moved = completed_position = classmethod(
-        lambda *_, **__: None
-    )  # type: ignore[assignment]
-    is_cut_off = completed_position
+MIXINS: tuple[Any, ...] = (
+    PerformsActions, HoldsSplits, ForgetsSplits, NamesPositions, CompletesPositions, CutsSomeSplits,
+    LimitsEdits, RewritesPaths, FindsSchema, SamplesSplits, ChecksSource, LeavesThings, ChecksBeforeStart,
+    ChoosesReader,
+)  # fmt: skip
 
 
-class MixinsFirst(PerformsActions[str], _ForEdits, Started):
-    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
-        super().__init__(context, options, state)
+@pytest.mark.parametrize("mixin", MIXINS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_mixin_may_stand_before_or_after_an_enumerator_with_its_own_init(
+    mixin: Any, is_first: bool
+) -> None:
+    """A mix-in that is a Protocol would take the place of the enumerator's constructor on Python 3.11."""
+    kind: Any = types.new_class(
+        "Own",
+        (mixin, Started) if is_first else (Started, mixin),
+        exec_body=lambda body: body.update(dict.fromkeys(mixin.__abstractmethods__, lambda *_: None)),
+    )
 
-    def perform(self, action: str) -> None: ...
+    def init(self: Any, context: Any, options: Any, state: Any = None) -> None:
+        super(kind, self).__init__(context, options, state)
 
-
-class MixinsLast(Started, _ForEdits, PerformsActions[str]):
-    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
-        super().__init__(context, options, state)
-
-    def perform(self, action: str) -> None: ...
-
-
-@pytest.mark.parametrize("kind", [MixinsFirst, MixinsLast])
-def test_mixins_may_stand_before_or_after_an_enumerator_with_its_own_init(kind: Any) -> None:
-    state = DiscoveringState(position=7, pages=())
-    assert kind("context", "options", state).started_from == ("context", "options", state)
+    kind.__init__ = init
+    assert kind("context", "options", items("a")).started_from == ("context", "options", items("a"))
 
 
 def test_an_enumerator_with_the_methods_of_a_mixin_must_have_it_among_its_bases() -> None:

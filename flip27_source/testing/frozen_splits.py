@@ -21,11 +21,13 @@ def check_frozen(enumerator_type: type[SplitEnumerator[Any]]) -> None:
         thawed = dataclasses.is_dataclass(kind) and not parameters.frozen
         if not thawed and not (issubclass(kind, msgspec.Struct) and not kind.__struct_config__.frozen):
             continue
-        way = "@dataclass(frozen=True, slots=True, kw_only=True)" if thawed else "frozen=True"
+        way, replace = "frozen=True", "msgspec.structs.replace"
+        if thawed:
+            way, replace = "@dataclass(frozen=True, slots=True, kw_only=True)", "dataclasses.replace"
         raise Disagreement(
             f"{kind.__qualname__}, the class of the splits of {enumerator_type.__qualname__}, is not "
             f"frozen: a change of a split also changes it in the coordinator's state. Write {way} for it and "
-            "dataclasses.replace(split, position=...) for the split at another position"
+            f"{replace}(split, position=...) for the split at another position"
         )
 
 

@@ -32,6 +32,13 @@ _REMEDY = (
     "must be Unicode, and JSON cannot represent NaN and infinity"
 )
 
+_TAGGED = (
+    "the stored JSON has to tell the classes of a union apart: write each as a struct with a tag of its own, "
+    'such as class Chunk(msgspec.Struct, frozen=True, tag="chunk")'
+)
+
+_UNIONS = (Union, types.UnionType)
+
 _LONGEST_INT_BITS = 63
 
 
@@ -58,8 +65,9 @@ class StoredValues:
         try:
             self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(declared)
         except (TypeError, NameError, RecursionError) as error:
+            remedy = _TAGGED if get_origin(declared) in _UNIONS else _REMEDY
             raise ContractError(
-                f"{what} has a type that cannot be stored as JSON: {error} ({declared})", remedy=_REMEDY
+                f"{what} has a type that cannot be stored as JSON: {error} ({declared})", remedy=remedy
             ) from error
 
     def check(self, value: Any) -> None:
@@ -101,7 +109,8 @@ class StoredValues:
         try:
             problem = difference(value, self._decoded(data, segments))
         except Exception as error:
-            raise self._refused(value, unstorable(value) or str(error)) from error
+            problem = unstorable(value) or self._of_no_kind(value) or str(error)
+            raise self._refused(value, problem) from error
         if problem is not None:
             raise self._refused(value, unstorable(value) or problem)
         return data
@@ -123,6 +132,13 @@ class StoredValues:
             return segments[name]
 
         return msgspec.json.decode(data, type=self.declared, dec_hook=find)
+
+    def _of_no_kind(self, value: Any) -> str | None:
+        """What a value is, if its class is none of the structs of the declared union."""
+        kinds = get_args(self.declared) if get_origin(self.declared) in _UNIONS else ()
+        if not isinstance(value, msgspec.Struct) or type(value) in kinds:
+            return None
+        return f"$ is a {type(value).__name__}, which {self.declared} does not name" if kinds else None
 
     def _refused(self, value: Any, problem: str) -> ContractError:
         return ContractError(
@@ -222,7 +238,7 @@ class _FlatClass:
 
 def _scalars_of(hint: Any, default: Any) -> frozenset[type]:
     """The scalar types, and UNSET as the default, that an annotation allows besides literals; else empty."""
-    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    parts = get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
     parts = tuple(part for part in parts if get_origin(part) is not Literal)
     known = SCALARS | {msgspec.UnsetType} if default is msgspec.UNSET else SCALARS
     return frozenset(parts) if known.issuperset(parts) else frozenset()
