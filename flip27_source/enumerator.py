@@ -310,8 +310,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             return found
         raise ContractError(
             f"the split type of {cls.__qualname__} is not known",
-            remedy=f"write class {cls.__name__}(SplitEnumerator[YourSplit]), or SplitEnumerator[Chunk | Log] for "
-            "two kinds of split, or set split_type in the class body",
+            remedy=f"write class {cls.__name__}(SplitEnumerator[YourSplit]), or SplitEnumerator[Chunk | Log] "
+            "for two kinds of split, or set split_type in the class body",
         )
 
     @classmethod

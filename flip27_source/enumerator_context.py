@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from .errors import ContractError
 from .events import SourceEvent
@@ -20,6 +20,7 @@ from .reader import SplitReader
 from .split import SplitT
 
 ResultT = TypeVar("ResultT")
+ArgumentT = TypeVar("ArgumentT")
 
 
 class Boundedness(Enum):
@@ -187,7 +188,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
         """``assign_split`` for many splits, each with its subtask."""
 
-    @abstractmethod
+    @overload
     def call_async(
         self,
         work: Callable[[], ResultT],
@@ -195,14 +196,39 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         *,
         period_s: float | None = None,
         retry: RetryPolicy | None = None,
+    ) -> None: ...
+    @overload
+    def call_async(
+        self,
+        work: Callable[[ArgumentT], ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        argument: Callable[[Sequence[SplitT]], ArgumentT],
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None: ...
+    @abstractmethod
+    def call_async(
+        self,
+        work: Callable[..., ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        argument: Callable[[Sequence[SplitT]], Any] | None = None,
+        period_s: float | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         """Run ``work`` on a thread, then ``handler(result, error)`` on the coordinator.
 
-        ``work`` must not use objects that coordinator code uses. With ``period_s`` it runs again this many
-        seconds after the end of the previous round. ``retry`` sets how a failed round is retried, unless a
-        retry cannot succeed (ContractError, damaged or missing state); then the handler gets the error, and
-        raising it fails the query. A run of the query does not report "nothing new" before the first round
-        of each call has ended.
+        ``work`` must not use objects that coordinator code uses: what it needs is its ``argument``. With
+        ``period_s`` it runs again this many seconds after the end of the previous round. ``retry`` sets how a
+        failed round is retried, unless a retry cannot succeed (ContractError, damaged or missing state); then
+        the handler gets the error, and raising it fails the query. A run of the query does not report
+        "nothing new" before the first round of each call has ended.
+
+        Args:
+            argument: makes the argument of ``work``, a value that does not change afterwards, from the live
+                splits at their positions after the newest batch. It is called on the coordinator: now, after
+                every handler, and when a batch is planned or complete. A round gets the newest value.
         """
 
     @abstractmethod

@@ -106,6 +106,19 @@ class Coordinator(Protocol[SentT_contra]):
     def report_data_loss(self, what: str, split_id: str | None) -> None: ...
 
 
+class _Argument(Generic[SplitT]):
+    """The newest argument of asynchronous work, which another thread reads."""
+
+    __slots__ = ("_make", "value")
+
+    def __init__(self, make: Callable[[Sequence[SplitT]], Any], live: Sequence[SplitT]) -> None:
+        self._make = make
+        self.renew(live)
+
+    def renew(self, live: Sequence[SplitT]) -> None:
+        self.value = self._make(live)
+
+
 class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
     """Checks authors' values and passes them to the coordinator and the runner."""
 
@@ -122,6 +135,8 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
         self._splits = stored_splits(enumerator_type)
         self._events = stored_events(coordinator.settings.reader_type)
         self._actions: StoredValues | None = None
+        self._live: Sequence[SplitT] = ()
+        self._arguments: list[_Argument[SplitT]] = []
 
     @property
     def boundedness(self) -> Boundedness:
@@ -163,13 +178,32 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
 
     def call_async(
         self,
-        work: Callable[[], Any],
+        work: Callable[..., Any],
         handler: Handler,
         *,
+        argument: Callable[[Sequence[SplitT]], Any] | None = None,
         period_s: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._runner.submit(work, handler, period_s, retry or RetryPolicy())
+        retry = retry or RetryPolicy()
+        if argument is None:
+            self._runner.submit(work, handler, period_s, retry)
+            return
+        newest = _Argument(argument, self._live)
+        self._arguments.append(newest)
+
+        def handled(result: Any, error: BaseException | None) -> None:
+            if error is not None or period_s is None:
+                self._arguments.remove(newest)  # no round follows
+            handler(result, error)
+
+        self._runner.submit(lambda: work(newest.value), handled, period_s, retry)
+
+    def moved_on(self, live: Sequence[SplitT]) -> None:
+        """Make the arguments of asynchronous work again: the enumerator or its live splits have changed."""
+        self._live = live
+        for argument in self._arguments:
+            argument.renew(live)
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_registered(subtask_id)

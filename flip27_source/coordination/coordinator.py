@@ -120,6 +120,7 @@ class SourceCoordinator(Generic[SplitT]):
         if self._started:
             raise ProtocolError("the coordinator was started twice")
         self._started = True
+        self._context.moved_on(self._ledger.live)
         self.enumerator.start()
         for subtask_id in range(self.settings.parallelism):
             self.enumerator.add_reader(subtask_id)
@@ -128,6 +129,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_started()
         self._backlog = None
         handler(result, error)
+        self._context.moved_on(self._ledger.live)
 
     def checkpoint(
         self,
@@ -173,6 +175,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._queues.close(metadata.checkpoint_id)
         self.last_checkpoint_id = metadata.checkpoint_id
         self._planned_at_ms = steady_ms
+        self._context.moved_on(snapshot.ledger.live)
         summary = self._summary(batch.budget, snapshot.ledger)
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
@@ -238,6 +241,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._queues.open_after(checkpoint_id, subtask_id)
         notify_enumerator(self.enumerator, pending, folded, settings=self.settings, quietly=quietly)
         self._completing, self._drops_actions = None, False
+        self._context.moved_on(self._ledger.live)
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
         self._delay_is_unsaved = self.is_restored and self._actions.delayed.has_fresh

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
 from ..coordination.context import CoordinatorContext, CoordinatorSettings, Handler
 from ..coordination.packing import Plan
+from ..coordination.split_rules import SplitRules
 from ..enumerator import Budget, SplitEnumerator
 from ..enumerator_context import Boundedness, RetryPolicy
 from ..events import SourceEvent
@@ -113,8 +114,8 @@ class EnumeratorRun:
         self._unread_before = list(unread)
         self._read = 0
         state = None if stored is None else self._decoded(stored).enumerator_state
-        context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
-        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(context, source.options, state)
+        self._context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
+        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self._context, source.options, state)
         if start:
             self.enumerator.start()
             for number in range(parallelism):
@@ -241,6 +242,8 @@ class EnumeratorRun:
         return self._codec.decode(decode_document(stored), nowhere)
 
     def _round(self, call: AsyncCall) -> None:
+        rules: SplitRules[Any] = SplitRules(enumerator_type=self._source.enumerator_type)
+        self._context.moved_on([split for split in self.assigned if rules.is_range(split)])
         result, error = call.run()
         if error is not None or call.period_s is None:
             self.recorder.calls.remove(call)
