@@ -75,7 +75,6 @@ class KafkaEnumerator(
             options[ON_DATA_LOSS] == "fail" and options[STATE_LOCATION] is not None and not context.reads_once
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
-        self._planned: dict[str, int] = {}
         # What was planned since the last checkpoint.
         self._moved: dict[str, int] = {}
         self._restarted: set[str] = set()
@@ -84,7 +83,6 @@ class KafkaEnumerator(
         self._reported: set[str] = set()
         # Those of the partitions that are read next: the remedy of one is that of all.
         self._losses: list[Loss] = []
-        self._request = PollRequest(known=self._assigner.known)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
         # The number of polls, and after which of them, with how many live splits, there was nothing to read.
@@ -126,13 +124,14 @@ class KafkaEnumerator(
         given = self.options_given
         retries = given[opts.FETCH_RETRIES]
 
-        def poll() -> None:
+        def poll(request: PollRequest) -> None:
             with self._one_at_a_time:
-                self._results.append(self._poller.poll(self._request))
+                self._results.append(self._poller.poll(request))
 
         self.context.call_async(
             poll,
             self._polled,
+            argument=self._next_request,
             period_s=period_s,
             retry=RetryPolicy(
                 retries=given[opts.DISCOVERY_RETRIES] if retries is None else retries,
@@ -160,7 +159,6 @@ class KafkaEnumerator(
             )
             self.context.perform_after_completion(action)
             self._moved, self._restarted = {}, set()
-        self._request = self._next_request()
         state = self._assigner.state()
         if state is not None:
             self._has_state = self._is_stored = True
@@ -178,7 +176,6 @@ class KafkaEnumerator(
         forgotten = self._assigner.forget_skipped(live)
         if forgotten:
             self._is_stored = False
-            self._request = self._next_request()
             self._polls_again_for(forgotten[:1])
         behind = [split for split in live if self._assigner.is_behind(split)]
         if not behind:
@@ -188,11 +185,9 @@ class KafkaEnumerator(
             # In one batch: the error that follows names them all.
             return unmarked
         open_ = [split.split_id for split in behind if self._is_open(split)]
-        if open_:
-            self._request = self._next_request()
-            if self._polls_again_for(open_):
-                # This may be the only batch of the run.
-                return ()
+        if open_ and self._polls_again_for(open_):
+            # This may be the only batch of the run.
+            return ()
         # Only a batch stores the offset of a position that an edit has set.
         edited = [split for split in behind if split.next < 0]
         behind = edited if self._waits_for_more(behind) else [*edited, *(s for s in behind if s.next >= 0)]
@@ -222,7 +217,6 @@ class KafkaEnumerator(
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
         self._assigner.planned(at)
-        self._planned[split.split_id] = end
         if self._group is not None:
             self._moved[split.split_id] = end
             if at.next < split.next:
@@ -262,10 +256,8 @@ class KafkaEnumerator(
 
     def _is_open(self, split: KafkaSplit) -> bool:
         """Whether the next poll is to find out where the partition is read next."""
+        # The next poll requests the high watermark of a partition that is short.
         is_short = self._assigner.ends.get(split.split_id, split.next) < split.next
-        if is_short:
-            # The next poll then requests its high watermark.
-            self._planned[split.split_id] = split.next
         return (is_short or split.next < 0) and self._assigner.located(split) is None
 
     def _polls_again_for(self, split_ids: Sequence[str]) -> bool:
@@ -314,7 +306,6 @@ class KafkaEnumerator(
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
             self._polls_done += 1
-        self._request = self._next_request()
 
     def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether the batch waits, as minOffsetsPerTrigger says."""
@@ -360,10 +351,11 @@ class KafkaEnumerator(
         state = self.options_given[STATE_LOCATION] or "STATE_LOCATION"
         return " ".join([f"flip27 edit {kind} --state {state}", *(f"--split {name}" for name in split_ids)])
 
-    def _next_request(self) -> PollRequest:
+    def _next_request(self, live: Sequence[KafkaSplit]) -> PollRequest:
+        planned = {split.split_id: split.next for split in live if split.next >= 0}
         return PollRequest(
             known=self._assigner.known,
-            planned=self._assigner.resolved | self._planned,
+            planned=self._assigner.resolved | planned,
             unresolved=self._assigner.unresolved,
         )
 

@@ -119,7 +119,6 @@ class PostgresEnumerator(
             query=(state.query if state is not None else "") or uuid.uuid4().hex,
             report_data_loss=context.report_data_loss,
         )
-        self._request = self._next_request()
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
@@ -193,10 +192,10 @@ class PostgresEnumerator(
     def _poll(self) -> None:
         """Poll the server: once in a run that ends, otherwise again and again."""
         self._is_polling = True
-        self._request = self._next_request()
         self.context.call_async(
-            lambda: self._poller.poll(self._request),
+            self._poller.poll,
             self._polled,
+            argument=self._next_request,
             period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
         )
@@ -241,8 +240,6 @@ class PostgresEnumerator(
             return None
         first = max(split.log.first, self._state.start)
         self._assigner.reads_up_to(first)
-        if first != self._request.position:
-            self._request = self._next_request()
         window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
         if window is None or window.end is None or not self._is_due(window):
             return None
@@ -319,7 +316,6 @@ class PostgresEnumerator(
         if event.rows:
             # After changes, more changes are likely: reading the log finds them without another peek.
             self._has_changes = (event.end, True)
-        self._request = self._next_request()
         self._poll_if_stopped()
         slot = own_slot_name(self.options_given, self._state)
         if slot is not None:
@@ -365,7 +361,6 @@ class PostgresEnumerator(
         if self._state is None or self._assigner is None:
             return None
         self._is_stored = True
-        self._request = self._next_request()
         self._state = replace(
             self._state,
             assigner=self._assigner.state(),
@@ -401,7 +396,6 @@ class PostgresEnumerator(
         self._take_server(self._assigner, result)
         self._publish()
         self._publish_waits(result)
-        self._request = self._next_request()
         self._is_polling = not self._run.is_bounded
         self._poll_if_stopped()
 
@@ -464,7 +458,7 @@ class PostgresEnumerator(
         if is_new and result.setup is None:
             assigner.renew_horizon()
 
-    def _next_request(self) -> PollRequest:
+    def _next_request(self, _live: Sequence[PostgresSplit]) -> PollRequest:
         assigner = self._assigner
         if assigner is None:
             return PollRequest(state=self._state)
