@@ -120,7 +120,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     options: ClassVar[tuple[Option[Any], ...]] = ()
     default_reader: ClassVar[str | None] = None
     repeatable: ClassVar[bool] = True
-    """Whether its splits give the same rows when they are read again; see SplitReader.repeatable."""
+    """False: its splits may give other rows when they are read again; see SplitReader.repeatable."""
     state_version: ClassVar[int] = 1
     split_version: ClassVar[int] = 1
     split_type: ClassVar[Any] = None

@@ -193,8 +193,9 @@ class SplitReader(ABC, Generic[SplitT]):
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
     repeatable: ClassVar[bool] = True
-    """Whether a split gives the same rows when it is read again. Set it to False if rows may change, as in a
-    table: a repeated task may then read newer rows, and the query is not stopped."""
+    """Whether every split gives the same rows when it is read again. Set it to False if rows may change, as
+    in a table: a repeated task may then read newer rows, and the query is not stopped. Define
+    :meth:`is_repeatable` if that differs from split to split."""
     ignored_by: ClassVar[tuple[str, ...]] = ()
     """Names of the boolean options of the reader or enumerator that leave out unreadable splits;
     ``SplitReadError.ignored_by`` names the option for an error."""
@@ -244,6 +245,13 @@ class SplitReader(ABC, Generic[SplitT]):
         read: the task fails, and with it the batch; no row is delivered. Raise ReturnSplit before the
         first row to return the split to the enumerator.
         """
+
+    def is_repeatable(self, split: SplitT) -> bool:
+        """Whether this split gives the same rows when it is read again; by default what ``repeatable`` says.
+
+        A task counts as repeatable if all of its splits are.
+        """
+        return self.repeatable
 
     def must_read(self, split: SplitT) -> bool:
         """Whether the task fails if this split cannot be read, whatever ``onSplitError`` is.

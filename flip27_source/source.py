@@ -56,8 +56,10 @@ class Source:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether its splits give the same rows when they are read again (R16)."""
-        return self.enumerator_type.repeatable and self.reader_type.repeatable
+        """Whether every split gives the same rows when it is read again (R16)."""
+        by_split: Any = self.reader_type.is_repeatable
+        is_same = by_split is SplitReader.is_repeatable
+        return is_same and self.enumerator_type.repeatable and self.reader_type.repeatable
 
     @property
     def description(self) -> str:

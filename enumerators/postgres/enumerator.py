@@ -81,7 +81,6 @@ class PostgresEnumerator(
 
     options: ClassVar = opts.POSTGRES_OPTIONS
     default_reader: ClassVar[str | None] = "postgres"
-    repeatable: ClassVar[bool] = False
     leaves: ClassVar[Sequence[str]] = ("slot", "publication")
 
     def __init__(

@@ -48,7 +48,6 @@ class SqlEnumerator(ChecksSource, ChecksBeforeStart, DiscoveringEnumerator[SqlSp
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.ENUMERATOR_OPTIONS
     default_reader: ClassVar[str | None] = "sql"
-    repeatable: ClassVar[bool] = False
 
     def __init__(
         self, context: SplitEnumeratorContext[SqlSplit], options: Options, state: Any = None

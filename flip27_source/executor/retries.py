@@ -97,6 +97,9 @@ class SubtaskAttempt:
     def read(self, reader: SplitReader[Any], events: Sequence[bytes]) -> Iterator[Item]:
         """The rows of the subtask; the report is written after the last row."""
         began = time.monotonic()
+        self._is_repeatable = self._source.enumerator_type.repeatable and all(
+            map(reader.is_repeatable, self._splits)
+        )
         reading = SplitsOfSubtask(
             reader,
             self._context,
@@ -137,7 +140,7 @@ class SubtaskAttempt:
             first = self._storage.write(self._place, report)
             if first is not report:
                 _check_rows_are_complete(report, first)
-                if not self._source.is_repeatable:
+                if not self._is_repeatable:
                     _check_same_events(report, first)
                 self._follow(report, first)
         except AttemptError:
@@ -154,7 +157,7 @@ class SubtaskAttempt:
         lacks_data = self._lacks_splits or bool(further)
         check_same_ranges(_with_lost_parts(mine, first) if lacks_data else mine, first)
         may_lack_rows = lacks_data and mine.metrics.rows < first.metrics.rows
-        if self._source.is_repeatable and mine.metrics.rows != first.metrics.rows and not may_lack_rows:
+        if self._is_repeatable and mine.metrics.rows != first.metrics.rows and not may_lack_rows:
             raise _other_rows(mine, first)
         if further or self._losses.lost_splits:
             self._late.add_losses(further, self._losses.lost_splits)
@@ -214,7 +217,8 @@ def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptE
         f"has {first.metrics.rows}",
         remedy="its data or an option of its reader has changed since then: restore the data as it was, or "
         "set the option as before until this batch is complete, and restart the query. If the rows of the "
-        "source may change, set repeatable = False in the class of its reader or enumerator; the "
+        "source may change, set repeatable = False in the class of its reader or enumerator, or define "
+        "is_repeatable in the reader if the rows of some splits may; the "
         'documentation, "Sources whose rows change", says what is guaranteed then',
     )
 

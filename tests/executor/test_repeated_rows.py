@@ -33,6 +33,13 @@ class ChangingTableReader(TableReader):
     repeatable = False
 
 
+class SnapshotThenLogReader(TableReader):
+    """The rows of chunks may change; those of the log never do."""
+
+    def is_repeatable(self, split: Item) -> bool:
+        return split.split_id.startswith("log")
+
+
 @dataclass(frozen=True)
 class Counted(SourceEvent):
     rows: int
@@ -156,6 +163,26 @@ def test_a_source_whose_rows_may_change_can_deliver_newer_rows(
     assert batches.batch() == ["3"]
     numbers = batches.holder.report() or {}
     assert numbers["lastRows"] == 2  # the first report counts
+
+
+@pytest.mark.parametrize("names", [("chunk",), ("log", "chunk")])
+def test_a_task_with_a_split_whose_rows_may_change_can_deliver_newer_rows(names: tuple[str, ...]) -> None:
+    TABLE.update({"chunk": ["1"], "log": ["2"]})
+    batches = planned(Shelf, SnapshotThenLogReader, *names, options={**REPORTS, "parallelism": "1"})
+    (task,) = batches.tasks()
+    batches.attempt(task)
+    TABLE["chunk"] = ["1", "new"]
+    assert batches.attempt(task, 1) == [row for name in names for row in TABLE[name]]
+
+
+def test_a_task_of_the_same_source_whose_splits_all_repeat_must_give_the_same_number_of_rows() -> None:
+    TABLE["log"] = ["2"]
+    batches = planned(Shelf, SnapshotThenLogReader, "log")
+    (task,) = batches.tasks()
+    batches.attempt(task)
+    TABLE["log"] = []
+    with pytest.raises(AttemptError, match=r"(?s)subtask 0 read 0 rows.*define is_repeatable in the reader"):
+        batches.attempt(task, 1)
 
 
 @pytest.mark.parametrize(("shelf", "reader"), [(CountingShelf, CountingReader), (Shelf, ChangingTableReader)])
