@@ -197,6 +197,13 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         rewind; the actions requested then are dropped.
         """
 
+    def notify_splits_quarantined(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
+        """These were added to the quarantine, each as a retry reads it: whole splits, ranges
+        (:meth:`set_apart`), and parts that the reader has quarantined.
+
+        Otherwise as :meth:`notify_splits_finished`, which names those that a retry has read.
+        """
+
     def notify_splits_given_up(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
         """These splits of the batch were quarantined or ignored as a whole; otherwise as
         :meth:`notify_splits_finished`. A split that is retried later is not assigned again.

@@ -29,6 +29,7 @@ class Folded(Generic[SplitT]):
 
     Attributes:
         finished: splits that were read to their end.
+        quarantined: what was added to the quarantine: splits, ranges and parts of splits.
         given_up: splits that were quarantined or ignored as a whole.
         returned: splits that go back to the enumerator, each with its subtask.
         caught_up: ids of live splits whose reader found no more data.
@@ -36,6 +37,7 @@ class Folded(Generic[SplitT]):
     """
 
     finished: list[SplitT] = field(default_factory=list)
+    quarantined: list[SplitT] = field(default_factory=list)
     given_up: list[SplitT] = field(default_factory=list)
     returned: list[tuple[SplitT, int]] = field(default_factory=list)
     caught_up: list[str] = field(default_factory=list)
@@ -100,7 +102,11 @@ class ReportResults(Generic[SplitT]):
             # A part of a split whose other rows were delivered.
             is_part = result.status is SplitStatus.FAILED and result.position is not None
             if result.split_id not in known and is_part and result.position is not None:
-                self._ledger.quarantine(self._item(result.position, result), is_range=True)
+                self._quarantine(self._item(result.position, result), is_range=True)
+
+    def _quarantine(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
+        self._ledger.quarantine(item, is_range=is_range)
+        self._folded.quarantined.append(item.split)
 
     def _item(self, split: SplitT, result: SplitResult[SplitT]) -> QuarantinedSplit[SplitT]:
         return QuarantinedSplit(
@@ -139,7 +145,7 @@ class ReportResults(Generic[SplitT]):
                 self._give_up(split, result)
 
     def _give_up(self, split: SplitT, result: SplitResult[SplitT]) -> None:
-        place = self._ledger.quarantine if result.status is SplitStatus.FAILED else self._ledger.ignore
+        place = self._quarantine if result.status is SplitStatus.FAILED else self._ledger.ignore
         is_range = self._rules.is_range(split)
         place(self._item(result.position or split, result), is_range=is_range)
         if not is_range:
@@ -156,8 +162,8 @@ def notify_enumerator(
 ) -> None:
     """Notify the enumerator of a complete checkpoint: this is where a reader's event reaches it (R4).
 
-    Returned splits first, then that splits are finished or given up and that the checkpoint is complete, then
-    the events that the readers sent, in the order of their subtasks.
+    Returned splits first, then what became of the others, then that the checkpoint is complete, then the
+    events that the readers sent, in the order of their subtasks.
 
     Args:
         settings: with the number of registered subtasks. A batch may have had more; their ids are given
@@ -175,10 +181,18 @@ def notify_enumerator(
                 enumerator.subtask_reset(report.subtask_id % parallelism, checkpoint_id - 1)
     if enumerator.wants_finished_splits(settings.options):
         enumerator.notify_splits_finished(checkpoint_id, folded.finished)
-    if folded.given_up:
-        enumerator.notify_splits_given_up(checkpoint_id, folded.given_up)
+    _notify_of_unread(enumerator, checkpoint_id, folded)
     if not quietly:
         enumerator.notify_checkpoint_complete(checkpoint_id)
     for report in pending.reports_in_order:
         for event in report.events:
             enumerator.handle_source_event(report.subtask_id % parallelism, event)
+
+
+def _notify_of_unread(
+    enumerator: SplitEnumerator[SplitT], checkpoint_id: int, folded: Folded[SplitT]
+) -> None:
+    if folded.quarantined:
+        enumerator.notify_splits_quarantined(checkpoint_id, folded.quarantined)
+    if folded.given_up:
+        enumerator.notify_splits_given_up(checkpoint_id, folded.given_up)
