@@ -188,7 +188,8 @@ class CompletesPositions(ABC):
 class CutsSomeSplits(ABC):
     """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
 
-    Edits use it: such a split can be replayed.
+    Planning uses it: such splits are requested only while a batch has room for them. If more are assigned,
+    they wait outside the live splits. Edits use it: such a split can be replayed.
     """
 
     @classmethod

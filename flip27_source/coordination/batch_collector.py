@@ -1,7 +1,8 @@
 """BatchCollector: decides which splits, ranges and events are in the batch of a checkpoint. Pure.
 
 It takes ranges that are read again first, then splits that wait in the queues, then those that the
-enumerator assigns on request, then ranges of live splits, until a limit is reached (``batch_limits``).
+enumerator assigns on request, then ranges of live splits, until a limit is reached (``batch_limits``). Of
+splits that an enumerator with ``bound_split`` leaves whole, no more become live than one batch can read.
 ``packing`` decides how the batch is packed into tasks.
 """
 
@@ -16,7 +17,7 @@ from ..enumerator_context import Boundedness
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
-from .batch_limits import BatchBudget, Limits
+from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .context import CoordinatorContext, CoordinatorSettings
 from .ledger import Ledger
 from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
@@ -101,6 +102,9 @@ class BatchCollector(Generic[SplitT]):
     _ledger: Ledger[SplitT]
     _rules: SplitRules[SplitT]
     _divides_ranges: bool = field(init=False)
+    _limits: Limits = field(default=UNLIMITED, init=False)
+    # What live splits that are read whole take of a batch; None if this batch has not asked for it yet.
+    _room: BatchBudget | None = field(default=None, init=False)
     # When a split whose reader had caught up is read again, by split id; None: not in this run.
     _resting: dict[str, int | None] = field(default_factory=dict, init=False)
 
@@ -114,6 +118,7 @@ class BatchCollector(Generic[SplitT]):
             steady_ms: a time that never goes back: splits that rest are read again after ``pollInterval``.
         """
         batch = Batch[SplitT](BatchBudget(limits))
+        self._limits, self._room = limits, None
         self._read_again(batch)
         self._drain(batch)
         self._request_splits(batch)
@@ -182,6 +187,8 @@ class BatchCollector(Generic[SplitT]):
         cuts_splits = self._rules.cuts_splits
         carries_data = cuts_splits and self._enumerator.carries_data(split)
         if (cuts_splits or self._rules.reader_bounds_splits) and not carries_data:
+            if self._is_whole(split) and not self._takes_room(split):
+                return False
             self._ledger.begins(split, subtask_id)
             return True
         size = size_of(split)
@@ -190,11 +197,31 @@ class BatchCollector(Generic[SplitT]):
         batch.add(split, size, subtask_id, split.split_id)
         return True
 
+    def _is_whole(self, split: SplitT) -> bool:
+        """Whether ``bound_split`` would now read a split as a whole."""
+        if not self._rules.may_be_whole(split):
+            return False
+        cut = self._bounded(split, Budget())
+        return cut is not None and cut.rest is None
+
+    def _takes_room(self, split: SplitT) -> bool:
+        """Take room for a split that is read whole, if a batch can read it besides those that are live."""
+        if self._room is None:
+            self._room = BatchBudget(self._limits)
+            for live in filter(self._is_whole, self._ledger.live):
+                self._room.take(size_of(live))
+        size = size_of(split)
+        fits = self._room.fits(size)
+        if fits:
+            self._room.take(size)
+        return fits
+
     def _request_splits(self, batch: Batch[SplitT]) -> None:
         """Request splits for each subtask in turn, until the budget is used up or no subtask gets one.
 
         Unbounded splits cost nothing before they are bounded: all of them are requested, so that live
-        splits cannot starve those that the enumerator still holds.
+        splits cannot starve those that the enumerator still holds. Splits that are read whole are requested
+        until one of them has no room.
         """
         turns = self._queues.turns
         asking = list(range(self._settings.parallelism))

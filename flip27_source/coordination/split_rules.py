@@ -52,8 +52,12 @@ class SplitRules(Generic[SplitT]):
         """Whether a planned split is a range that was cut from a split which continues."""
         if split.split_id in self.read_in_ranges:
             return True
+        return self.cuts_splits and not self.may_be_whole(split)
+
+    def may_be_whole(self, split: SplitT) -> bool:
+        """Whether the enumerator bounds splits, and says that this one is no range."""
         kind: Any = self.enumerator_type
-        return self.cuts_splits and (not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split))
+        return self.cuts_splits and issubclass(kind, CutsSomeSplits) and not kind.is_cut_off(split)
 
     @property
     def names_ranges(self) -> bool:
