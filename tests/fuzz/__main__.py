@@ -13,6 +13,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from scripts.class_archive import BRIEF_JVM
 from tests.spark.jvm import remember_names
 
 from .run import FORMATS, Fuzz, Tally, case_of
@@ -75,7 +76,7 @@ def _session() -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName("flip27-source fuzz")
         # For thousands of small jobs the second compiler costs more than it gains.
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", BRIEF_JVM)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
