@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.spark_home import quick_spark_home
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""Options of a JVM that lives for seconds or minutes: with the quick compiler alone it needs a third less CPU.
+"""Options of a JVM that lives for seconds or minutes: the quick compiler alone saves a third of its CPU time.
 
 That compiler alone has room for 48 MB of code, which some hundred queries fill; then nothing is compiled.
 """
