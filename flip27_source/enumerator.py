@@ -127,6 +127,9 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     """Type of the splits; None: the class's type argument."""
     state_type: ClassVar[Any] = None
     """Type of the state; None: the annotation of ``snapshot_state``."""
+    position_names: ClassVar[Mapping[str, str]] = {}
+    """Names of fields in its splits, by path: with ``{"log.first": "lsn"}`` summaries and ``flip27 state
+    splits`` show ``lsn=500``, and ``set-position`` takes ``{"lsn": 500}``."""
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
 

@@ -5,6 +5,7 @@ Pure: no pyspark, no I/O beyond importing the classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
 from .enumerator_mixins import PerformsActions, check_bases
-from .errors import OptionError
+from .errors import ContractError, OptionError
 from .file_systems.paths import redacted
 from .options import Option, Options
 from .reader import SplitReader, YieldsProgress
@@ -138,6 +139,12 @@ def chosen_enumerator(
             )
         enumerator = find_enumerator(name)
     check_bases(enumerator)
+    for given, count in Counter(enumerator.position_names.values()).items():
+        if count > 1:
+            raise ContractError(
+                f"{enumerator.__qualname__} gives several fields the name {given}",
+                remedy="give each path in position_names a name of its own",
+            )
     return enumerator, canonical_name(ENUMERATOR_GROUP, name) or enumerator.__name__
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -81,6 +81,7 @@ class PostgresEnumerator(
 
     options: ClassVar = opts.POSTGRES_OPTIONS
     default_reader: ClassVar[str | None] = "postgres"
+    position_names: ClassVar[Mapping[str, str]] = {"log.first": "lsn"}
     leaves: ClassVar[Sequence[str]] = ("slot", "publication")
 
     def __init__(

@@ -336,10 +336,10 @@ def _then(copy: StateCopy, request: EditRequest, item: Candidate, live_now: Any)
     if request.operation is EditOperation.FORGET and copy.kind is None:
         return "is forgotten, if the enumerator can forget splits"
     if request.operation is EditOperation.REPLAY and live_now is not None:  # its reader bounds it
-        return f"is read again from {copy.text_of(live_now)}"
+        return f"is read again from {copy.position_of(live_now)}"
     if request.operation is not EditOperation.SET_POSITION or live_now is None:
         return _THEN[request.operation]
-    then = f"continues at {copy.text_of(live_now)}"
+    then = f"continues at {copy.position_of(live_now)}"
     if copy.kind is None or not issubclass(copy.kind, NamesPositions):
         return then
     rows = copy.kind.rows_moved(*(msgspec.json.decode(text) for text in (item.text, copy.text_of(live_now))))

@@ -21,6 +21,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.stored_lineage import Branches, Step, StoredLineage, steps_back
+from ..values.position_names import path_of, with_value
 
 StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 """The state after a retained checkpoint whose batch is complete."""
@@ -81,14 +82,19 @@ class EditEngine:
         """The split with new values in some of its fields, validated by the split's type."""
         known: Any = msgspec.json.decode(self._codec.encode_split(split))
         given = known if isinstance(known, dict) else {}
-        unknown = [name for name in fields if name not in given or name == "split_id"]
+        kind = self._editing.enumerator_type
+        found = {name: path_of(name, given, self._codec.position_names) for name in fields}
+        unknown = [name for name, path in found.items() if path in (None, ("split_id",))]
         if unknown:
             raise EditError(
                 f"split {split.split_id} has no position field {', '.join(unknown)}",
                 remedy=f"give fields of the split, which is {msgspec.json.encode(known).decode():.500}; its "
                 "id cannot change",
             )
-        kind = self._editing.enumerator_type
+        moved, paths = given, {name: path for name, path in found.items() if path is not None}
+        for name, path in paths.items():
+            moved = with_value(moved, path, fields[name])
+        fields = {path[0]: moved[path[0]] for path in paths.values()}
         if issubclass(kind, CompletesPositions):
             fields = kind.completed_position(fields, given)
         try:

@@ -145,7 +145,7 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
 
 def live(copy: StateCopy) -> Iterator[Candidate]:
     for split in copy.standing.ledger.live:
-        yield _candidate(copy, split, f"{LIVE} at {copy.text_of(split)}")
+        yield _candidate(copy, split, f"{LIVE} at {copy.position_of(split)}")
 
 
 def quarantined(copy: StateCopy) -> Iterator[Candidate]:

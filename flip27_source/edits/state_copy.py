@@ -36,6 +36,7 @@ from ..snapshots.report_files import results_of
 from ..snapshots.request_mailbox import Mailbox
 from ..state_tables.history import Ancestry, History, StoredSplit
 from ..state_tables.unassigned_splits import class_of, reader_of, stored_options, unassigned_splits
+from ..values.position_names import position_text
 from .engine import EditEngine
 
 
@@ -59,7 +60,7 @@ class StateCopy:
         self.kind = class_of(head)
         self.unreported: frozenset[str] = frozenset()
         self._reader = reader_of(head)
-        self.codec = OpaqueCodec() if self.kind is None else SnapshotCodec(self.kind)
+        self.codec = OpaqueCodec(head.raw.position_names) if self.kind is None else SnapshotCodec(self.kind)
 
     @property
     def name(self) -> CheckpointName:
@@ -131,6 +132,11 @@ class StateCopy:
     def text_of(self, split: Any) -> str:
         return bytes(self.codec.encode_split(split)).decode()
 
+    def position_of(self, split: Any) -> str:
+        """The split at its position, by the names that its source gives fields; without names, as JSON."""
+        text, names = self.text_of(split), self.codec.position_names
+        return position_text(msgspec.json.decode(text), names) if names else text
+
     def unassigned(self) -> Iterator[Any]:
         """The splits that the enumerator holds, as far as they can be told here."""
         return map(self.split_of, unassigned_splits(self.history, self.name, self.head))
@@ -179,9 +185,10 @@ class OpaqueEnumerator(SplitEnumerator[StoredSplit]):
 class OpaqueCodec(SnapshotCodec):
     """Leaves the values of authors as they are stored."""
 
-    def __init__(self) -> None:
+    def __init__(self, position_names: Mapping[str, str]) -> None:
         kind: Any = OpaqueEnumerator
         super().__init__(kind)
+        self.position_names = position_names
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> StoredSplit:
         return StoredSplit.of(raw)

@@ -95,7 +95,8 @@ class CheckpointStorage:
             savepoint=restored_from,
             epoch=0 if self.store is None else epoch,
         )
-        positions = live_positions(pending.snapshot.ledger.live, self._codec.encode_split)
+        codec = self._codec
+        positions = live_positions(pending.snapshot.ledger.live, codec.encode_split, codec.position_names)
         if self.store is None:
             self._check_fits_inline(encoded)
             return new_offset(pending, positions, inline=msgspec.json.decode(encoded.data))

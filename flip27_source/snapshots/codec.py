@@ -76,6 +76,7 @@ class SnapshotCodec:
         self, enumerator_type: type[SplitEnumerator[Any]], reader_type: type[SplitReader[Any]] = SplitReader
     ) -> None:
         self._enumerator_type = enumerator_type
+        self.position_names: Mapping[str, str] = enumerator_type.position_names
         self._splits = stored_splits(enumerator_type)
         self._states = stored_states(enumerator_type)
         self.events_to_readers = EventCodec(reader_type)
@@ -143,6 +144,7 @@ class SnapshotCodec:
             source=source,
             enumerator=StoredState(state=state, version=self._enumerator_type.state_version),
             ledger=ledger,
+            position_names=dict(self.position_names),
             plan=plan,
             segments=inside,
             reports=snapshot.plan.reports,

@@ -162,6 +162,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     source: SourceIdentity
     enumerator: StoredState
     ledger: StoredLedger
+    position_names: dict[str, str] = {}
     plan: list[StoredAssignment]
     segments: dict[str, StoredSegment]
     reports: ReportDemand = ReportDemand.NONE

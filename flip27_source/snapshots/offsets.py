@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any
@@ -18,6 +18,7 @@ from ..coordination.checkpoints import INITIAL_CHECKPOINT_ID, PendingCheckpoint
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..file_systems.url_credentials import masked
 from ..split import SplitT
+from ..values.position_names import position_text
 from ..values.stored_json import decode_json
 from .file_names import CHECKPOINTS, CheckpointName, checked_lineage_name
 
@@ -155,24 +156,21 @@ def _damaged(value: Any) -> CorruptStateError:
     )
 
 
-def readable_position(split: Any) -> str:
-    """The fields of a stored split except its id, such as ``next=500``; only fields that are set.
-
-    The fields of a nested value have the name of the value in front: ``log.first=500``.
-    """
-    if not isinstance(split, Mapping):
-        return _short(_text(split))
-    fields = {name: value for name, value in split.items() if name != "split_id"}
-    return _short(" ".join(f"{name}={_text(value)}" for name, value in _set_fields(fields)))
+def readable_position(split: Any, names: Mapping[str, str]) -> str:
+    """The position of a stored split, shortened; ``names``: of its fields, by path."""
+    return _short(position_text(split, names))
 
 
-def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw]) -> dict[str, str | int]:
+def live_positions(
+    live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw], names: Mapping[str, str]
+) -> dict[str, str | int]:
     """The positions of the first live splits, by split id; ``...`` counts the others."""
     splits = list(live)
     positions: dict[str, str | int] = {}
     left = MOST_BYTES
     for split in nsmallest(MOST_POSITIONS, splits, key=lambda split: split.split_id):
-        name, position = _short(masked(split.split_id)), readable_position(decode_json(encode(split)))
+        name = _short(masked(split.split_id))
+        position = readable_position(decode_json(encode(split)), names)
         left -= len(name) + len(position)
         if left < 0:
             break
@@ -181,18 +179,6 @@ def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Ra
     if len(positions) < len(splits):
         positions["..."] = len(splits) - len(positions)
     return positions
-
-
-def _set_fields(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            yield from _set_fields(value, f"{prefix}{name}.")
-        elif value not in (None, []):
-            yield f"{prefix}{name}", value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _short(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from flip27_source import Progress, SplitReader, YieldsProgress
 from flip27_source.cli.state.commands import positions_shortened
@@ -76,13 +76,26 @@ def test_long_positions_and_texts_that_are_not_ascii_are_cut() -> None:
 
 def test_fields_that_are_not_set_and_credentials_are_not_shown() -> None:
     stored = {"split_id": "a", "at": "https://me:secret@api/page?n=2", "last": None, "seen": [], "count": 3}
-    assert readable_position(stored) == "at=https://api/page?n=2 count=3"
-    assert readable_position([1, 2]) == "[1,2]"
+    assert readable_position(stored, {}) == "at=https://api/page?n=2 count=3"
+    assert readable_position([1, 2], {}) == "[1,2]"
 
 
 def test_fields_of_inner_values_are_shown_by_their_names() -> None:
     raw = {"split_id": "log", "chunk": None, "log": {"first": 500, "end": None, "rules": []}, "lag_bytes": 0}
-    assert readable_position(raw) == "log.first=500 lag_bytes=0"
+    assert readable_position(raw, {}) == "log.first=500 lag_bytes=0"
+    assert readable_position(raw, {"log.first": "lsn", "lag_bytes": "lag"}) == "lsn=500 lag=0"
+    assert readable_position(raw, {"log": "binlog"}) == "binlog.first=500 lag_bytes=0"
+
+
+class NamedCursors(CursorShelf):
+    position_names: ClassVar = {"at": "cursor"}
+
+
+def test_the_offset_shows_the_names_that_the_source_gives_fields() -> None:
+    batches = Batches(NamedCursors, Cursors, {"pollInterval": "0s"})
+    batches.enumerator().shelf.append(Cursor("a", at="page 7"))
+    batches.batch()
+    assert positions(batches) == {"a": "cursor=page 7"}
 
 
 def test_a_source_without_live_splits_has_no_positions() -> None:
@@ -95,7 +108,12 @@ def test_a_source_without_live_splits_has_no_positions() -> None:
 def test_the_table_of_splits_shortens_positions_and_json_answers_keep_them_complete() -> None:
     row = {"split_id": "orders-0", "position": '{"split_id":"orders-0","start":50}'}
     other = {"split_id": "a", "position": None}
-    assert [item["position"] for item in positions_shortened([row, other])] == ["start=50", None]
+    given: dict[str, dict[str, str]] = {"here": {}, "there": {"start": "offset"}}
+    shown = [positions_shortened([row | {"lineage": name}, other], given) for name in given]
+    assert [[item["position"] for item in rows] for rows in shown] == [
+        ["start=50", None],
+        ["offset=50", None],
+    ]
     assert row["position"] == '{"split_id":"orders-0","start":50}'
 
 

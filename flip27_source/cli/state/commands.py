@@ -7,7 +7,7 @@ import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Any
@@ -106,7 +106,8 @@ def splits(place: Place, chosen: Chosen) -> Answer:
         return row["last_checkpoint"] is not None or not predicate.bounds_checkpoints
 
     rows = chosen.rows(place, "splits", is_chosen)
-    return Answer(data=rows, shown=[_table(positions_shortened(rows), _SPLIT_COLUMNS)])
+    names = _position_names(place) if any(row["position"] for row in rows) else {}
+    return Answer(data=rows, shown=[_table(positions_shortened(rows, names), _SPLIT_COLUMNS)])
 
 
 @command(
@@ -273,12 +274,20 @@ def _table(rows: list[Row], columns: Sequence[str]) -> Table:
     return Table(columns=names, rows=[[row[name] for name in names] for row in rows])
 
 
-def positions_shortened(rows: Sequence[Row]) -> list[Row]:
-    """Rows of splits, with their positions in a form for people."""
+def positions_shortened(rows: Sequence[Row], names: Mapping[str, Mapping[str, str]]) -> list[Row]:
+    """Rows of splits, with their positions in a form for people; ``names``: of fields, by lineage."""
     return [
-        row if row["position"] is None else row | {"position": readable_position(json.loads(row["position"]))}
+        row
+        if row["position"] is None
+        else row | {"position": readable_position(json.loads(row["position"]), names.get(row["lineage"], {}))}
         for row in rows
     ]
+
+
+def _position_names(place: Place) -> dict[str, Mapping[str, str]]:
+    """The names that the newest checkpoints of the lineages give fields of their splits."""
+    heads = {history.lineage.name: history.head(history.line()) for history in place.histories()}
+    return {name: head.raw.position_names for name, head in heads.items() if head is not None}
 
 
 def _one_of(statuses: Any, row: Row) -> bool:
