@@ -11,6 +11,7 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, DiscoveryError
@@ -91,6 +92,31 @@ def test_discovered_splits_are_assigned_in_order() -> None:
     works.run(coordinator)
     (assignment,) = frozen(coordinator).snapshot.plan.assignments
     assert [split.split_id for split in assignment.splits] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("status", [None, SplitStatus.FAILED, SplitStatus.IGNORED])
+def test_an_id_that_comes_back_once_its_split_is_finished_or_given_up_is_read_again(
+    status: SplitStatus | None,
+) -> None:
+    Pages.rounds[:] = [["a"], ["a"]]
+    coordinator, works = started()
+    coordinator.settings = replace(coordinator.settings, max_quarantined_splits=1)
+    for number in (1, 2):
+        works.run(coordinator)
+        (assignment,) = frozen(coordinator).snapshot.plan.assignments
+        assert [split.split_id for split in assignment.splits] == ["a"]
+        if status is not None:
+            result: SplitResult[Any] = SplitResult(split_id="a", status=status)
+            coordinator.acknowledge(SubtaskReport(checkpoint_id=number, subtask_id=0, results=(result,)))
+        coordinator.complete(number)
+
+
+@pytest.mark.parametrize("rounds", [(["a", "a"],), (["a"], ["b", "a"])])
+def test_an_id_that_comes_back_while_its_split_is_not_finished_is_refused(
+    rounds: tuple[list[str], ...],
+) -> None:
+    with pytest.raises(ContractError, match="split 'a' was assigned while a split with this id is still in"):
+        frozen(discovered(*rounds))
 
 
 def test_each_round_is_given_the_position_of_the_round_before() -> None:

@@ -76,4 +76,4 @@ def test_a_quarantined_range_has_the_name_under_which_it_can_be_retried() -> Non
     apart = Item(split_id="t0/10", files=0, rows=10)
     completed(coordinator, result("t0/10", SplitStatus.FAILED, apart))
     assert told(coordinator) == ["finished 1: []", "quarantined 1: ['t0/10']"]
-    assert [split.split_id for split in coordinator._ledger.live] == ["t0"]
+    assert [split.split_id for split in coordinator.standing(0).ledger.live] == ["t0"]

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from flip27_source.coordination import checkpoints
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.packing import Plan
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_mixins import CutsSomeSplits
 from flip27_source.snapshots.codec import SnapshotCodec
@@ -171,11 +173,15 @@ def test_a_log_with_nothing_to_read_does_not_keep_whole_splits_waiting() -> None
 
 
 def test_whole_splits_of_an_older_state_which_are_all_live_are_read_before_others_are_requested() -> None:
-    coordinator = began(Snapshot, *chunks(6))
-    for split in chunks(4, rows=1):
-        coordinator._ledger.begins(split, None)  # as older versions did
+    older: checkpoints.Snapshot[Any] = checkpoints.Snapshot(
+        metadata=checkpoints.CheckpointMetadata(checkpoint_id=1, timestamp_ms=0),
+        enumerator_state=chunks(6),
+        ledger=checkpoints.LedgerState(live=tuple(Chunk(f"old-{number}") for number in range(4))),
+        plan=Plan(),
+    )
+    coordinator = coordinator_of(Snapshot, restored=older)
     pending = frozen(coordinator, Limits(files=3))
-    assert [split.split_id for split in pending.snapshot.ledger.live] == ["chunk-0003"]
+    assert [split.split_id for split in pending.snapshot.ledger.live] == ["old-3"]
     assert len(waiting_with(coordinator)) == 5
 
 
