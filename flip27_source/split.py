@@ -38,12 +38,13 @@ class SplitSize:
 
 @runtime_checkable
 class SourceSplit(Protocol):
-    """FLIP-27's SourceSplit: any frozen dataclass with a ``split_id``.
+    """FLIP-27's SourceSplit: any frozen dataclass or msgspec struct with a ``split_id``.
 
     ``split_id`` identifies the split within its source for ever: two splits with the same id are
     the same split. A split may also have a ``size`` (a :class:`SplitSize`, attribute or property).
     Splits are stored as JSON by their field types (msgspec), so every field needs a type that JSON can
-    represent: str, int, float, bool, bytes, datetime, list, tuple, dict, dataclass, union with None.
+    represent: str, int, float, bool, bytes, datetime, list, tuple, dict, dataclass, union with None. A source
+    may have several kinds of split, each a struct with a ``tag``: ``SplitEnumerator[Chunk | Log]``.
     """
 
     @property

@@ -253,6 +253,16 @@ def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:
                 raise Disagreement(f"a range was cut from {split!r:.200}, but the rest is as large as before")
 
 
+def _arguments_are_values(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    for goes_on in (run.drain, run.discover, run.drain):
+        for argument, before in run.context.arguments:
+            if argument is run.enumerator:
+                raise Disagreement("argument of call_async returns the enumerator itself")
+            agree("what call_async gave its work, when that had ended", repr(argument), before)
+        goes_on()
+
+
 def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     if subject.grow is None:
         return
@@ -301,6 +311,7 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law("a bounded run assigns all splits and then ends", _a_bounded_run_ends),
     Law("a completion may be reported twice (R7)", _completion_may_be_reported_again),
     Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
+    Law("what asynchronous work is given does not change", _arguments_are_values),
     Law("added splits are found once", _what_is_added_is_found_once),
 )
 

@@ -68,7 +68,22 @@ class Recorder:
 
 
 class RecordedContext(CoordinatorContext[Any]):
-    """The real context, which takes splits that cannot be stored: a law of its own checks them."""
+    """The real context, which takes splits that cannot be stored: a law of its own checks them.
+
+    Attributes:
+        arguments: what asynchronous work was given, each with its text at that time.
+    """
+
+    def __init__(self, recorder: Recorder, enumerator_type: type[SplitEnumerator[Any]]) -> None:
+        super().__init__(recorder, recorder, enumerator_type)
+        self.arguments: list[tuple[Any, str]] = []
+
+    def call_async(self, work: Callable[..., Any], *args: Any, **more: Any) -> None:
+        def noting(argument: Any = None) -> Any:
+            self.arguments.append((argument, repr(argument)))
+            return work(argument)
+
+        super().call_async(work if more.get("argument") is None else noting, *args, **more)
 
     def assign_split(self, split: Any, subtask_id: int | None = None) -> None:
         self._assign_checked(split, subtask_id)
@@ -114,8 +129,8 @@ class EnumeratorRun:
         self._unread_before = list(unread)
         self._read = 0
         state = None if stored is None else self._decoded(stored).enumerator_state
-        self._context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
-        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self._context, source.options, state)
+        self.context = RecordedContext(self.recorder, source.enumerator_type)
+        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self.context, source.options, state)
         if start:
             self.enumerator.start()
             for number in range(parallelism):
@@ -243,7 +258,7 @@ class EnumeratorRun:
 
     def _round(self, call: AsyncCall) -> None:
         rules: SplitRules[Any] = SplitRules(enumerator_type=self._source.enumerator_type)
-        self._context.moved_on([split for split in self.assigned if rules.is_range(split)])
+        self.context.moved_on([split for split in self.assigned if rules.is_range(split)])
         result, error = call.run()
         if error is not None or call.period_s is None:
             self.recorder.calls.remove(call)

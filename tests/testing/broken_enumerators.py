@@ -203,6 +203,18 @@ class LooksByCount(Sound):
         return [Piece(split_id=name) for name in FOUND]
 
 
+class GivesItsThreadTheList(Sound):
+    """Its thread gets the list of what waits, from which the coordinator takes splits."""
+
+    def start(self) -> None:
+        self.context.call_async(
+            self.list_others, self.handle_pieces, argument=lambda _: self.waiting, period_s=1.0
+        )
+
+    def list_others(self, waiting: list[Piece]) -> list[Piece]:
+        return [piece for piece in self.list_pieces() if piece not in waiting]
+
+
 BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "a split is a value that nobody changes": AssignsWhatCanChange,
     "the enumerator runs out of splits": NeverEnds,
@@ -222,5 +234,6 @@ BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "a bounded run assigns all splits and then ends": GivesUpTooEarly,
     "a completion may be reported twice (R7)": CountsCompletions,
     "cutting a split is repeatable and leaves less of it": RemembersItsCuts,
+    "what asynchronous work is given does not change": GivesItsThreadTheList,
     "added splits are found once": LooksByCount,
 }
