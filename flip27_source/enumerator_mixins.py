@@ -195,7 +195,11 @@ class CutsSomeSplits(ABC):
     @classmethod
     @abstractmethod
     def is_cut_off(cls, split: Any) -> bool:
-        """Whether a planned split is a range that was cut from another split and cannot be read alone."""
+        """Whether a planned split is a range that was cut from another split and cannot be read alone.
+
+        Also called for splits that are only assigned; those that ``bound_split`` then cuts are not whole,
+        whatever this method says of them.
+        """
 
 
 class LimitsEdits(ABC):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..coordination.split_rules import SplitRules
 from ..enumerator import Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import OptionError
@@ -253,6 +254,17 @@ def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:
                 raise Disagreement(f"a range was cut from {split!r:.200}, but the rest is as large as before")
 
 
+def _ranges_are_cut_off(subject: EnumeratorUnderTest) -> None:
+    rules: SplitRules[Any] = SplitRules(enumerator_type=subject.source.enumerator_type)
+    run = subject.run()
+    for split in run.drain() if rules.cuts_splits else ():
+        cut = run.enumerator.bound_split(split, Budget(rows=3, files=1))
+        if cut is not None and cut.rest is not None and rules.may_be_whole(cut.read):
+            raise Disagreement(
+                f"is_cut_off returns False for {cut.read!r:.200}, whose split goes on as {cut.rest!r:.200}"
+            )
+
+
 def _arguments_are_values(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
     for goes_on in (run.drain, run.discover, run.drain):
@@ -311,6 +323,7 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law("a bounded run assigns all splits and then ends", _a_bounded_run_ends),
     Law("a completion may be reported twice (R7)", _completion_may_be_reported_again),
     Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
+    Law("is_cut_off tells ranges from splits that are read whole", _ranges_are_cut_off),
     Law("what asynchronous work is given does not change", _arguments_are_values),
     Law("added splits are found once", _what_is_added_is_found_once),
 )

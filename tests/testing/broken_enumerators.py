@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
+from flip27_source.enumerator_mixins import CutsSomeSplits
 from flip27_source.options import Options
 
 FOUND = ["a", "b", "c", "d"]
@@ -203,6 +204,19 @@ class LooksByCount(Sound):
         return [Piece(split_id=name) for name in FOUND]
 
 
+class CallsRangesWhole(CutsSomeSplits, Sound):
+    """Cuts three rows from each split, and says that none of its ranges is one."""
+
+    @classmethod
+    def is_cut_off(cls, split: Any) -> bool:
+        return False
+
+    def bound_split(self, split: Piece, budget: Budget) -> BoundedRange[Piece] | None:
+        if split.row == 3:
+            return None
+        return BoundedRange(read=split, rest=replace(split, row=split.row + 1))
+
+
 class GivesItsThreadTheList(Sound):
     """Its thread gets the list of what waits, from which the coordinator takes splits."""
 
@@ -234,6 +248,7 @@ BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "a bounded run assigns all splits and then ends": GivesUpTooEarly,
     "a completion may be reported twice (R7)": CountsCompletions,
     "cutting a split is repeatable and leaves less of it": RemembersItsCuts,
+    "is_cut_off tells ranges from splits that are read whole": CallsRangesWhole,
     "what asynchronous work is given does not change": GivesItsThreadTheList,
     "added splits are found once": LooksByCount,
 }

@@ -30,6 +30,7 @@ from flip27_source.testing.law import enforce
 from flip27_source.testing.source_laws import SOURCE_LAWS
 from flip27_source.testing.source_run import SourceCheck
 from flip27_source.testing.under_test import SourceUnderTest
+from tests.coordination.test_whole_splits import Chunk, Log, Snapshot, chunks
 from tests.testing import changing_table
 from tests.testing.broken_enumerators import FOUND, Piece, Sound
 from tests.testing.broken_readers import PieceReader
@@ -108,6 +109,38 @@ def test_a_source_that_declares_repeatable_rows_cannot_be_checked_with_updates()
 def test_an_update_that_changes_nothing_is_refused() -> None:
     with pytest.raises(TrivialInput, match="update has changed no row"):
         check_source(enumerator=Sound, reader=ChangingReader, update=lambda: None, key=key_of)
+
+
+class ChunksAndLog(Snapshot):
+    """Two kinds of split: four chunks, and a log to which rows are added."""
+
+    length = 3
+
+    def __init__(self, context: Any, options: Options, state: list[Chunk | Log] | None = None) -> None:
+        super().__init__(context, options, state)
+        if state is None:
+            self.waiting = [Log("log"), *chunks(4, rows=2)]
+
+
+class KindsReader(SplitReader[Chunk | Log]):
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema([("row", pa.string())])
+
+    def read(self, split: Chunk | Log) -> Iterator[tuple[str]]:
+        match split:
+            case Chunk():
+                yield from ((f"{split.split_id}/{row}",) for row in range(split.rows))
+            case Log():
+                yield from ((f"log/{row}",) for row in range(split.first, split.end or 0))
+
+
+def test_a_source_with_two_kinds_of_split_keeps_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: Any = {"enumerator": ChunksAndLog, "reader": KindsReader}
+    check_enumerator(**kinds)
+    check_reader(**kinds)
+    monkeypatch.setattr(ChunksAndLog, "length", 3)
+    check_source(**kinds, grow=lambda: setattr(ChunksAndLog, "length", ChunksAndLog.length + 1))
 
 
 def test_every_law_of_sources_has_an_example_that_breaks_it() -> None:
