@@ -275,7 +275,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         assigned and not yet read.
 
         Args:
-            live: unbounded splits, at the position after the newest batch.
+            live: unbounded splits, at the position after the newest batch, and splits that wait to become
+                live (``CutsSomeSplits``).
         """
         if type(self).bound_split is SplitEnumerator.bound_split:
             return UNKNOWN_BACKLOG

@@ -369,14 +369,19 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """The backlog that the enumerator knows of, and the splits that limits have postponed."""
-        known = self.enumerator.backlog(self._ledger.live)
+        others: list[SplitT] = []
+        for_room = list(self._ledger.live)
+        for item in waiting:
+            is_whole = self._rules.may_be_whole(item.split) and not self.enumerator.carries_data(item.split)
+            (for_room if is_whole else others).append(item.split)
+        known = self.enumerator.backlog(for_room)
         if not isinstance(known, Backlog):
             raise ContractError(
                 f"backlog of {type(self.enumerator).__qualname__} returned a {type(known).__name__}",
                 remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
                 "bytes are None if they are not known",
             )
-        return known + Backlog.of(size_of(item.split) for item in waiting) if waiting else known
+        return known + Backlog.of(map(size_of, others)) if others else known
 
     def _summary(self, budget: BatchBudget, ledger: LedgerState[SplitT]) -> CheckpointSummary:
         self._backlog = self._waiting_backlog(ledger.waiting)

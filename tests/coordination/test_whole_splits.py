@@ -13,7 +13,7 @@ from flip27_source.coordination import checkpoints
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.packing import Plan
-from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_mixins import CutsSomeSplits
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity
@@ -160,6 +160,17 @@ def test_a_log_is_read_while_whole_splits_wait(limits: Limits) -> None:
         coordinator.complete(pending.checkpoint_id)
     for first, second, third in zip(turns, turns[1:], turns[2:], strict=False):
         assert first | second | third == {"log", "chu"}
+
+
+def test_the_enumerator_counts_the_backlog_of_whole_splits_that_wait_for_room() -> None:
+    """Its splits may have no size of their own."""
+
+    class Estimates(AllAtOnce):
+        def backlog(self, live: Sequence[Chunk | Log]) -> Backlog:
+            return Backlog(splits=len(live), rows=sum(isinstance(split, Chunk) for split in live) * 7)
+
+    coordinator = began(Estimates, Log("log"), *chunks(10))
+    assert frozen(coordinator, Limits(files=4)).summary.backlog == Backlog(splits=7, rows=42, bytes=0)
 
 
 def test_a_log_with_nothing_to_read_does_not_keep_whole_splits_waiting() -> None:

@@ -199,4 +199,4 @@ def test_the_table_of_splits_has_each_chunk_and_the_lag_of_the_log(
     assert [row[0].rpartition("/")[2] for row in sorted(chunks)] == ["0", "1", "2"]
     (log,) = [row for row in rows if row[0] == "log"]
     assert log[1] == "live"
-    assert re.fullmatch(r"lag_bytes=\d+ lag_s=\d+\.\d+ log\.first=\d+", log[2])
+    assert re.fullmatch(r"lag_bytes=\d+ lag_s=\d+\.\d+ lsn=\d+", log[2])
