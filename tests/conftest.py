@@ -18,6 +18,7 @@ from tests import checkpoint_files
 from tests.azurite_server import AzureContainer, Azurite, azurite_server
 from tests.gcs_server import GcsBucket, gcs_endpoint, new_gcs_bucket
 from tests.kafka_server import KafkaBroker, kafka_broker
+from tests.mysql_server import MysqlServer, mysql_server
 from tests.places import PLACES, WRITABLE, Place, each
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
@@ -63,7 +64,7 @@ LONGEST_FIRST = (
 
 
 SERVERS = {
-    "_s3_endpoint", "azurite", "bare", "kafka", "older", "own_server", "postgres", "s3", "server",
+    "_s3_endpoint", "azurite", "bare", "kafka", "mysql", "older", "own_server", "postgres", "s3", "server",
     "shop", "tansu", "waiting_server",
 }  # fmt: skip
 """Fixtures that start a server."""
@@ -218,6 +219,13 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server on this machine; ``postgres.database()`` makes an empty database for one test."""
     with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MysqlServer]:
+    """A MariaDB server on this machine; ``mysql.database()`` makes an empty database for one test."""
+    with mysql_server() as server:
         yield server
 
 

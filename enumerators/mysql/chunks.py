@@ -1,0 +1,81 @@
+"""Cuts tables into chunks by the integers at the beginning of their primary key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from flip27_source.enumerators.mysql.connection import Connection, rows_of
+from flip27_source.enumerators.mysql.split import TableName
+from flip27_source.enumerators.mysql.table_patterns import quoted
+from flip27_source.snapshot_then_log.tables import Cut, Key
+
+Uncut = tuple[TableName, tuple[str, ...], Key | None]
+"""A table, the columns by which it is cut, and its last known bound."""
+
+
+def cuts(
+    connection: Connection, tables: Iterable[Uncut], *, rows: int, has_time: Callable[[], bool]
+) -> Iterator[Cut]:
+    """The next bounds of the tables, as long as there is time; each chunk has ``rows`` rows.
+
+    A table for which no time is left has no cut: whether bounds follow is not known.
+    """
+    for table, key, lower in tables:
+        bounds: list[tuple[Key, int]] = []
+        bound, is_end = lower, False
+        while not is_end and has_time():
+            bound = next_bound(connection, table, key, bound, rows=rows)
+            if bound is None:
+                is_end = True
+            else:
+                bounds.append((bound, rows))
+        if bounds or is_end:
+            yield Cut(table_id=table.table_id, lower=lower, bounds=tuple(bounds), is_end=is_end)
+
+
+def next_bound(
+    connection: Connection, table: TableName, key: Sequence[str], lower: Key | None, *, rows: int
+) -> Key | None:
+    """The key ``rows`` rows after ``lower`` (None: after the first key); None if there are not enough rows.
+
+    Rows that agree in all of these columns belong to one chunk.
+    """
+    names = ", ".join(map(quoted, key))
+    where = f" WHERE {at_least(key, lower)}" if lower is not None else ""
+    found = rows_of(
+        connection,
+        f"SELECT {names} FROM {quoted(table.schema, table.name)}{where} ORDER BY {names} LIMIT {rows}, 1",
+    )
+    if not found:
+        return None
+    bound = tuple(str(value) for value in found[0])
+    if bound != lower:
+        return bound
+    # More rows than a chunk has agree in these columns: the next chunk begins after them.
+    after = f"{at_least(key, lower)} AND NOT ({' AND '.join(_equal(key, bound))})"
+    sql = f"SELECT {names} FROM {quoted(table.schema, table.name)} WHERE {after} ORDER BY {names} LIMIT 1"
+    found = rows_of(connection, sql)
+    return tuple(str(value) for value in found[0]) if found else None
+
+
+def key_range(key: Sequence[str], lower: Key | None, upper: Key | None) -> str:
+    """The rows of a chunk, as a condition of SQL; empty if the table is one chunk."""
+    conditions = [] if lower is None else [f"({at_least(key, lower)})"]
+    conditions += [] if upper is None else [f"NOT ({at_least(key, upper)})"]
+    return " AND ".join(conditions)
+
+
+def at_least(key: Sequence[str], bound: Key) -> str:
+    """That a key is at least a bound; unlike ``(a, b) >= (1, 2)``, this uses the index of the key."""
+    equal = _equal(key, bound)
+    last = len(key) - 1
+    return " OR ".join(
+        "("
+        + " AND ".join([*equal[:i], f"{quoted(key[i])} {'>=' if i == last else '>'} {int(bound[i])}"])
+        + ")"
+        for i in range(len(key))
+    )
+
+
+def _equal(key: Sequence[str], bound: Key) -> list[str]:
+    return [f"{quoted(name)} = {int(value)}" for name, value in zip(key, bound, strict=True)]

@@ -1,0 +1,64 @@
+"""The types of columns: in the catalog, in SQL, and in Arrow. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+_MOST_DIGITS = 38
+_INTEGERS = {
+    "tinyint": (pa.int8(), pa.int16()),
+    "smallint": (pa.int16(), pa.int32()),
+    "mediumint": (pa.int32(), pa.int32()),
+    "int": (pa.int32(), pa.int64()),
+    "bigint": (pa.int64(), pa.decimal128(20, 0)),
+}
+"""With a sign, and unsigned."""
+_TYPES = {
+    "float": pa.float32(), "double": pa.float64(), "year": pa.int16(), "date": pa.date32(),
+    "datetime": pa.timestamp("us"), "timestamp": pa.timestamp("us", "UTC"), "time": pa.string(),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), pa.string()),
+    **dict.fromkeys(("enum", "set"), pa.string()),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), pa.binary()),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnType:
+    """The type of a column, as the catalog has it.
+
+    Attributes:
+        name: such as ``int``, without a length.
+        digits: for numbers, their precision; for a bit field, its bits.
+        scale: for decimal numbers, the digits after the point.
+    """
+
+    name: str
+    is_unsigned: bool = False
+    digits: int | None = None
+    scale: int | None = None
+
+    @property
+    def arrow(self) -> pa.DataType | None:
+        """The type unless the user's schema sets another; None if the source does not read such columns."""
+        if self.name in _INTEGERS:
+            return _INTEGERS[self.name][self.is_unsigned]
+        if self.name == "decimal":
+            digits, scale = self.digits or 10, self.scale or 0
+            return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else pa.string()
+        if self.name == "bit":
+            return pa.int64() if (self.digits or 1) < 64 else pa.decimal128(20, 0)
+        return _TYPES.get(self.name)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in _INTEGERS
+
+    def selected(self, column: str) -> str:
+        """SQL whose text is exactly the value of a column, which is given as SQL."""
+        if self.name == "float":
+            return f"CAST({column} AS DOUBLE)"  # the text of a float has six digits
+        if self.name == "bit":
+            return f"CAST({column} AS UNSIGNED)"
+        return column

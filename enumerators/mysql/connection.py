@@ -1,0 +1,135 @@
+"""Connections to MariaDB from the options, with the settings on which texts of values depend; errors.
+
+PyMySQL is imported here, when a connection is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from flip27_source.enumerators.mysql import options as opts
+from flip27_source.environment_variables import variable_of
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.optional_packages import needed
+from flip27_source.options import Options
+
+if TYPE_CHECKING:
+    import pymysql
+
+Connection: TypeAlias = "pymysql.Connection[Any]"
+Row: TypeAlias = tuple[Any, ...]
+ResultT = TypeVar("ResultT")
+
+START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
+
+_SETTINGS = "SET time_zone = '+00:00', sql_mode = '', {} = 'REPEATABLE-READ'"
+_ISOLATION = ("tx_isolation", "transaction_isolation")
+"""The variable's name in MariaDB before 11.1, and its name in others."""
+_REMEDIES = {
+    1044: "GRANT SELECT ON <database>.* TO <account>",
+    1045: "check user and passwordEnv",
+    1142: "GRANT SELECT ON <table> TO <account>",
+    1227: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO <account>",
+}
+
+
+class ServerError(Flip27Error):
+    """The server cannot be reached, or refused a statement.
+
+    Attributes:
+        code: MariaDB's number of the error; None if the connection failed.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.code = code
+
+
+def imported() -> Any:
+    """The module pymysql."""
+    with needed("pymysql", by="the mysql source", extra="mysql", error_type=OptionError):
+        import pymysql
+    return pymysql
+
+
+def connect(options: Options) -> Connection:
+    """A connection in autocommit mode, whose values are texts; those of binary columns are bytes.
+
+    Raises:
+        OptionError: an option is missing, or PyMySQL is not installed.
+        ServerError: the server cannot be reached or refuses the account.
+    """
+    pymysql = imported()
+    converters = {key: one for key, one in pymysql.converters.conversions.items() if type(key) is not int}
+    ca = options[opts.SSL_CA]
+    password = _password(options)
+    try:
+        connection: Connection = pymysql.connect(
+            host=options[opts.HOST],
+            port=options[opts.PORT],
+            user=options[opts.USER],
+            password=password or "",
+            database=options[opts.DATABASE],
+            connect_timeout=max(1, int(options[opts.CONNECT_TIMEOUT])),
+            read_timeout=options[opts.READ_TIMEOUT],
+            write_timeout=options[opts.READ_TIMEOUT],
+            charset="utf8mb4",
+            autocommit=True,
+            conv=converters,
+            **({} if ca is None else {"ssl": {"ca": ca, "check_hostname": True}}),
+        )
+    except pymysql.err.MySQLError as error:
+        raise _failed(options, "connecting", error) from None
+    try:
+        isolation = _ISOLATION[variable(connection, _ISOLATION[0]) is None]
+        rows_of(connection, _SETTINGS.format(isolation))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def place(options: Options) -> str:
+    """The server, for messages: no user and no password."""
+    return f"the server at {options[opts.HOST]}:{options[opts.PORT]}"
+
+
+def checked(options: Options, doing: str, work: Callable[[], ResultT]) -> ResultT:
+    """Return ``work()``; errors of PyMySQL become ServerErrors that name what was being done."""
+    pymysql = imported()
+    try:
+        return work()
+    except pymysql.err.MySQLError as error:
+        raise _failed(options, doing, error) from None
+
+
+def _failed(options: Options, doing: str, error: Any) -> ServerError:
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else None
+    said = str(error.args[1]) if len(error.args) > 1 else str(error)
+    shown = said if code is None else f"{said} [{code}]"
+    return ServerError(
+        f"{doing} failed on {place(options)}: {shown}", remedy=_REMEDIES.get(code or 0), code=code
+    )
+
+
+def rows_of(connection: Connection, sql: str, parameters: Sequence[Any] | None = None) -> list[Row]:
+    """All rows of a query."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+
+def variable(connection: Connection, name: str) -> str | None:
+    """The value of a global variable, as text; None if this server does not have the variable."""
+    rows = rows_of(connection, "SHOW GLOBAL VARIABLES LIKE %s", [name])
+    return str(rows[0][1]) if rows else None
+
+
+def _password(options: Options) -> str | None:
+    name = options[opts.PASSWORD_ENV]
+    if name is None:
+        return options[opts.PASSWORD]
+    if options[opts.PASSWORD] is not None:
+        raise OptionError("options password and passwordEnv are both set", remedy="set passwordEnv alone")
+    return variable_of(opts.PASSWORD_ENV.name, name)

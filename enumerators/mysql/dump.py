@@ -1,0 +1,105 @@
+"""The stream of events of the binary log, as the server sends it to a replica."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql.connection import Connection, ServerError, rows_of
+from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset, position_of
+from flip27_source.options import Options
+
+_COM_BINLOG_DUMP = 0x12
+_ENDS_AT_THE_END = 1
+_WHOLE_PACKET = 0xFFFFFF
+_OK, _END, _ERROR = 0x00, 0xFE, 0xFF
+_HEADER = struct.Struct("<IBIIIH")
+HEADER_BYTES = _HEADER.size
+_CRC_BYTES = 4
+
+ROTATE, FORMAT_DESCRIPTION = 4, 15
+NOT_IN_THE_LOG = 1236
+"""The server's error for a position that its log does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the log.
+
+    Attributes:
+        position, end: where it begins, and where the next event does.
+        at_s: seconds since 1970 UTC.
+        body: without the header and the checksum.
+    """
+
+    kind: int
+    position: int
+    end: int
+    at_s: int
+    server_id: int
+    body: bytes
+
+
+def events(connection: Connection, options: Options, *, log: str, position: int) -> Iterator[Event]:
+    """The events from a position on, at which an event has to begin, up to the present end of the log.
+
+    The connection cannot be used for anything else afterwards.
+
+    Raises:
+        ServerError: the server refuses; with the code ``NOT_IN_THE_LOG`` if it does not have the position.
+    """
+    rows_of(
+        connection, "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4"
+    )
+    file, offset = file_and_offset(log, position)
+    command = struct.pack("<IHI", offset, _ENDS_AT_THE_END, 0) + file.encode()
+    connection._execute_command(_COM_BINLOG_DUMP, command)
+    connection._sock.settimeout(options[opts.READ_TIMEOUT])
+    file_starts = position >> 32 << 32
+    has_crc = False
+    for packet in _packets(connection):
+        at_s, kind, server_id, size, end, _ = _HEADER.unpack_from(packet)
+        is_whole = zlib.crc32(packet[:-_CRC_BYTES]) == int.from_bytes(packet[-_CRC_BYTES:], "little")
+        if kind == FORMAT_DESCRIPTION:
+            has_crc = packet[-_CRC_BYTES - 1] == 1
+        if has_crc and kind != ROTATE and not is_whole:
+            raise ServerError(f"an event of {file} has a wrong checksum, before the position {end}")
+        # The first event comes before the one that tells whether there are checksums.
+        has_own = is_whole if kind == ROTATE else has_crc
+        body = packet[HEADER_BYTES : -_CRC_BYTES if has_own else None]
+        if kind == ROTATE:
+            file = body[8:].decode()
+            file_starts = position_of(file, 0)
+            # The server sends this event in advance, too; then it has no position.
+            yield Event(kind, file_starts | FIRST_IN_FILE, file_starts | FIRST_IN_FILE, at_s, server_id, body)
+        else:
+            yield Event(kind, file_starts | max(0, end - size), file_starts | end, at_s, server_id, body)
+
+
+def _packets(connection: Connection) -> Iterator[bytes]:
+    read = connection._rfile.read
+    while True:
+        parts = []
+        size = _WHOLE_PACKET
+        while size == _WHOLE_PACKET:
+            head = read(4)
+            size = int.from_bytes(head[:3], "little")
+            data = read(size)
+            if len(head) < 4 or len(data) < size:
+                raise ServerError(
+                    "the server has closed the connection while it sent its log",
+                    remedy="nothing is lost: the task is repeated; if it happens again, see the server's log",
+                )
+            parts.append(data)
+        packet = parts[0] if len(parts) == 1 else b"".join(parts)
+        if packet[0] == _OK:
+            yield packet[1:]
+        elif packet[0] == _ERROR:
+            (code,) = struct.unpack_from("<H", packet, 1)
+            said = packet[3:].decode("utf-8", "replace")
+            raise ServerError(f"the server does not send its log: {said[6:]} [{code}]", code=code)
+        elif packet[0] == _END:
+            return

@@ -1,0 +1,208 @@
+"""Polls the server periodically for the enumerator, on a thread. What must not live here: decisions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql.chunks import Uncut, cuts
+from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, checked, connect, rows_of
+from flip27_source.enumerators.mysql.dump import Event, events
+from flip27_source.enumerators.mysql.server import CatalogTable, LogEnd, check_server, find_tables, log_end
+from flip27_source.enumerators.mysql.split import file_and_offset, position_text
+from flip27_source.enumerators.mysql.state import MysqlState
+from flip27_source.enumerators.mysql.table_patterns import matched
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.options import Options
+from flip27_source.snapshot_then_log.tables import Cut, TablesState
+
+LISTING_S = 10.0
+"""Pause between two listings of the tables, which find new ones."""
+_CUT_S = 2.0
+_GTID = 162
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMode:
+    """What this run of the query reads.
+
+    Attributes:
+        is_bounded: the run ends once it has read what is there now.
+        reads_once: it is a batch read.
+        reads_tables: the rows of the tables are read, and not only their changes.
+        reads_log: the changes are read.
+    """
+
+    is_bounded: bool
+    reads_once: bool
+    reads_tables: bool
+    reads_log: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollRequest:
+    """What the next poll is to find out; immutable, because another thread reads it.
+
+    Attributes:
+        state: None until the first poll.
+        cut: the tables of which bounds are missing.
+        known: the names of the tables that were found before.
+    """
+
+    state: MysqlState | None = None
+    cut: tuple[Uncut, ...] = ()
+    known: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollResult:
+    """The result of a poll.
+
+    Attributes:
+        setup: at the first poll of the first start, the state to begin with.
+        end: None if no log is read.
+        tables: the tables of the option, if this poll has listed them; None otherwise.
+    """
+
+    setup: MysqlState | None
+    end: LogEnd | None
+    tables: tuple[CatalogTable, ...] | None
+    cuts: tuple[Cut, ...]
+
+
+class ServerPoller:
+    """Polls the server over one connection, which is opened again when it is lost."""
+
+    def __init__(self, options: Options, run: RunMode, *, report_data_loss: Callable[..., None]) -> None:
+        self._options = options
+        self._run = run
+        self._report_data_loss = report_data_loss
+        self._connection: Connection | None = None
+        self._list_after = 0.0
+        self._server = ""
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def poll(self, request: PollRequest) -> PollResult:
+        """Query the server; if the connection is lost, the next call opens a new one."""
+        try:
+            connection = self._connection
+            if connection is None or not connection.open:
+                connection = self._connection = connect(self._options)
+                self._list_after = 0.0
+                checked(self._options, "checking the server", lambda: self._check(connection, request.state))
+            return checked(self._options, "polling the server", lambda: self._polled(connection, request))
+        except BaseException:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            raise
+
+    def _check(self, connection: Connection, state: MysqlState | None) -> None:
+        self._server = check_server(connection, reads_log=self._run.reads_log)
+        if state is None or state.log is None:
+            return
+        if state.server != self._server:
+            raise DataLossError(
+                "the server is not the one whose log was read: its positions mean something else",
+                remedy=f"connect to that server; or {START_AGAIN}; onDataLoss=report does not help",
+            )
+        end = log_end(connection)
+        if end.end < state.start or not self._has(connection, state, end):
+            raise DataLossError(
+                f"the server's log ends at {position_text(end.end)} and was read up to "
+                f"{position_text(state.start)}: it was deleted (RESET MASTER), or the server was set back",
+                remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
+            )
+
+    def _has(self, connection: Connection, state: MysqlState, end: LogEnd) -> bool:
+        """Whether the server's log has the last transaction that was read, if that can be known."""
+        if state.gtid is None or state.log is None or state.start < end.first or state.log != end.log:
+            return state.log == end.log
+        file, offset = file_and_offset(state.log, state.start)
+        ((found,),) = rows_of(connection, "SELECT BINLOG_GTID_POS(%s, %s)", [file, offset])
+        return found is None or state.gtid in str(found).split(",")
+
+    def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
+        tables: tuple[CatalogTable, ...] | None = None
+        if time.monotonic() >= self._list_after:
+            patterns = self._options.require(opts.TABLES, why="the mysql source reads tables")
+            tables = tuple(find_tables(connection, patterns, database=self._options[opts.DATABASE]))
+            self._list_after = time.monotonic() + LISTING_S
+        end = log_end(connection) if self._run.reads_log else None
+        setup = self._set_up(connection, end) if request.state is None else None
+        found = self._cuts(connection, request, tables) if self._run.reads_tables else ()
+        return PollResult(setup=setup, end=end, tables=tables, cuts=found)
+
+    def _set_up(self, connection: Connection, end: LogEnd | None) -> MysqlState:
+        start = 0
+        if end is not None:
+            start = end.end if self._run.reads_tables else self._start(end)
+        return MysqlState(
+            server=self._server, log=None if end is None else end.log, start=start, tables=TablesState()
+        )
+
+    def _start(self, end: LogEnd) -> int:
+        """Where reading the log begins without a snapshot."""
+        given = self._options[opts.STARTING_POSITION]
+        if given == "latest":
+            return end.end
+        if given == "earliest":
+            return end.first
+        if isinstance(given, str):
+            return self._after(given, end)
+        if given < end.first:
+            raise DataLossError(
+                f"option startingPosition is {position_text(given)}, and the log of the server begins at "
+                f"{position_text(end.first)}",
+                remedy="set startingPosition=earliest, or a later position; onDataLoss=report does not help",
+            )
+        if given > end.end:
+            raise DiscoveryError(
+                f"option startingPosition is {position_text(given)}, and the log ends at "
+                f"{position_text(end.end)}",
+                remedy="set startingPosition=latest, or a position that the log has reached",
+            )
+        return given
+
+    def _after(self, gtids: str, end: LogEnd) -> int:
+        """Where the transactions after these begin, in the log of this server."""
+        connection = connect(self._options)
+        try:
+            rows_of(connection, "SET @slave_connect_state = %s", [gtids])
+            stream = events(connection, self._options, log=end.log, position=end.first)
+            found = next((event for event in stream if event.kind == _GTID and _is_own(event)), None)
+            return end.end if found is None else found.position
+        finally:
+            connection.close()
+
+    def _cuts(
+        self, connection: Connection, request: PollRequest, tables: tuple[CatalogTable, ...] | None
+    ) -> tuple[Cut, ...]:
+        """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
+        patterns = self._options[opts.TABLES] or ()
+        database = self._options[opts.DATABASE]
+        old = [one for one in request.cut if matched(patterns, one[0].schema, one[0].name, database=database)]
+        new: list[Uncut] = [
+            (one.table, one.cut_by, None)
+            for one in tables or ()
+            if one.cut_by and one.table.table_id not in request.known
+        ]
+        deadline = time.monotonic() + _CUT_S
+        return tuple(
+            cuts(
+                connection,
+                [*old, *new],
+                rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
+                has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
+            )
+        )
+
+
+def _is_own(event: Event) -> bool:
+    """Whether the event has a position in the log, and was not made for the replica."""
+    return bool(event.end & 0xFFFFFFFF)

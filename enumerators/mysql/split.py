@@ -1,0 +1,161 @@
+"""The splits of the mysql source, and the events that its readers send about them. Pure values.
+
+A position is a number: that of the log's file, times 2**32, plus the position in the file. A window of the
+log has the transactions that begin at ``first`` or later, and before ``end``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flip27_source.events import SourceEvent
+from flip27_source.snapshot_then_log.tables import Key
+from flip27_source.split import SplitSize
+
+LOG_SPLIT_ID = "log"
+FIRST_IN_FILE = 4
+"""The position of the first event of each file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableName:
+    """A table; the log knows it by its name."""
+
+    schema: str
+    name: str
+
+    @property
+    def table_id(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChunk:
+    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+
+    Attributes:
+        key: the names of the columns by which the table is cut, whose types are integers.
+        lower, upper: the values of these columns, as text; None for no bound.
+        barrier: the snapshot of the chunk has everything before this position; 0 if no log is read.
+    """
+
+    table: TableName
+    key: tuple[str, ...]
+    lower: Key | None
+    upper: Key | None
+    barrier: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRules:
+    """Which changes of a table are delivered, by ranges of its key.
+
+    Attributes:
+        bounds: the keys where one range ends and the next begins, ascending.
+        marks: for each range, the position of the snapshot in which it was read, as text: changes before it
+            are dropped. None if the range is not read yet: then all are dropped.
+    """
+
+    table: TableName
+    key: tuple[str, ...]
+    bounds: tuple[Key, ...]
+    marks: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWindow:
+    """A part of the log: the transactions that begin in ``[first, end)``; without ``end``, all later ones.
+
+    Attributes:
+        begins: where a transaction begins, at ``first`` or after it.
+        log: the name of the log's files, without their numbers.
+        server: the identity of the server that has the log.
+        rules: the rules of the tables whose snapshot is still needed.
+        known: the names of the tables of which every change is delivered.
+        by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
+            a snapshot: a new table's changes are in the log before the table is found.
+    """
+
+    first: int
+    end: int | None = None
+    begins: int | None = None
+    log: str | None = None
+    server: str | None = None
+    rules: tuple[TableRules, ...] = ()
+    known: tuple[TableName, ...] = ()
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MysqlSplit:
+    """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
+
+    Attributes:
+        split_id: ``log``, or ``shop.orders/17``: the table and the number of the chunk.
+        rows: the rows in the chunk when it was cut; None for the log, and if they are not known.
+    """
+
+    split_id: str
+    chunk: TableChunk | None = None
+    log: LogWindow | None = None
+    rows: int | None = None
+
+    @property
+    def size(self) -> SplitSize:
+        if self.log is None:
+            return SplitSize(files=0, rows=self.rows)
+        log = self.log
+        return SplitSize(files=0, rows=self.rows, bytes=None if log.end is None else log.end - log.first)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead(SourceEvent):
+    """A chunk was read to its end, in a snapshot at this position."""
+
+    split_id: str
+    position: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead(SourceEvent):
+    """A window of the log was read to its end.
+
+    Attributes:
+        end: where the next transaction begins: at the end of the window or after it.
+        emptied: the tables with a TRUNCATE that some chunks have and others do not.
+        gtid: the id of the last transaction before ``end``; None if the window has none.
+    """
+
+    first: int
+    end: int
+    rows: int
+    emptied: tuple[TableName, ...] = ()
+    gtid: str | None = None
+
+
+def position_of(file: str, offset: int) -> int:
+    """The position in a file of the log, such as ``binlog.000017``."""
+    return int(file.rpartition(".")[2]) << 32 | offset
+
+
+def file_and_offset(log: str, position: int) -> tuple[str, int]:
+    """The name of the file, and the position in it."""
+    return f"{log}.{position >> 32:06}", position & 0xFFFFFFFF
+
+
+def position_text(position: int) -> str:
+    """A position for messages and options: the number of the file, and the position in it."""
+    return f"{position >> 32:06}:{position & 0xFFFFFFFF}"
+
+
+def parse_position(text: str) -> int:
+    """The position in ``binlog.000017:1234`` or ``000017:1234``."""
+    file, colon, offset = text.strip().rpartition(":")
+    number = file.rpartition(".")[2]
+    if not colon or not number.isdecimal() or not offset.isdecimal() or int(offset) >= 1 << 32:
+        raise ValueError(f"a position such as binlog.000017:1234 is expected, not {text[:60]!r}")
+    return int(number) << 32 | max(FIRST_IN_FILE, int(offset))

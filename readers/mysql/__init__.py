@@ -1,0 +1,5 @@
+"""The mysql reader: chunks of tables as they were, and windows of the binary log.
+
+Open `reader` first; `log` finds the changes of rows in the log, `row_images` and `values` decode them.
+What must not live here: decisions about batches and positions (`enumerators.mysql`).
+"""

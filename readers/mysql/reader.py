@@ -1,0 +1,183 @@
+"""The mysql reader: chunks of tables and windows of the log as rows, read on executors.
+
+What lives here: the order of the steps. Modules that only executors need are imported where they are used,
+because the driver also imports the reader's class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql.connection import (
+    START_AGAIN,
+    Connection,
+    ServerError,
+    checked,
+    connect,
+    imported,
+    rows_of,
+    variable,
+)
+from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, events
+from flip27_source.enumerators.mysql.server import catalog_table
+from flip27_source.enumerators.mysql.split import (
+    ChunkRead,
+    LogRead,
+    LogWindow,
+    MysqlSplit,
+    TableName,
+    TableRules,
+    position_text,
+)
+from flip27_source.enumerators.mysql.table_patterns import matched
+from flip27_source.errors import SplitReadError
+from flip27_source.reader import SourceReaderContext, SplitReader
+
+if TYPE_CHECKING:
+    from flip27_source.readers.mysql.changes import Changes
+    from flip27_source.readers.mysql.log import Emptied, TableRows
+
+_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations"
+_UTF8 = ("utf8", "utf8mb3", "utf8mb4", "ascii")
+_PYTHONS_NAMES = {"latin1": "cp1252", "binary": "latin-1", "ucs2": "utf-16-be", "utf16": "utf-16-be"}
+
+
+class MysqlReader(SplitReader[MysqlSplit]):
+    """Reads chunks and windows, and reports each in an event."""
+
+    options: ClassVar = opts.MYSQL_OPTIONS
+    repeatable: ClassVar[bool] = False
+
+    def open(self, context: SourceReaderContext) -> None:
+        """Prepare the rows; connections are made when they are needed."""
+        from flip27_source.readers.mysql.change_rows import change_rows
+
+        super().open(context)
+        self._rows = change_rows(context.schema, context.options)
+
+    def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
+        options, errors = self.context.options, imported().err
+        try:
+            with closing(connect(options)) as connection:
+                if split.chunk is not None:
+                    yield from self._read_chunk(connection, split)
+                elif split.log is not None:
+                    yield from self._read_log(connection, split.split_id, split.log)
+        except errors.MySQLError as error:
+            raise SplitReadError(f"reading {split.split_id} failed: {error.args[-1]}") from None
+        except ServerError as error:
+            raise SplitReadError(f"reading {split.split_id}: {error.what}", remedy=error.remedy) from None
+
+    def must_read(self, split: MysqlSplit) -> bool:
+        """Whether it is a window of the log: later changes change the rows of earlier ones."""
+        return split.log is not None
+
+    def _read_chunk(self, connection: Connection, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.mysql.changes import rows_of_chunk
+        from flip27_source.readers.mysql.chunk_rows import begin, blocks, opened
+
+        chunk = split.chunk
+        assert chunk is not None
+        # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
+        table = catalog_table(connection, chunk.table)
+        position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
+        found = opened(table, chunk, position, self._rows.columns_read)
+        rows = 0
+        for count, columns in blocks(connection, found):
+            rows += count
+            yield self._rows.batch(
+                rows_of_chunk(chunk.table, table.key, columns, rows=count, position=position)
+            )
+        self.context.send_event_to_coordinator(
+            ChunkRead(split_id=split.split_id, position=position, rows=rows)
+        )
+
+    def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.mysql.log import WindowLog
+
+        assert window.end is not None
+        assert window.log is not None
+        assert window.begins is not None
+        uid = checked(
+            self.context.options, "asking for its identity", lambda: variable(connection, "server_uid")
+        )
+        if uid != window.server:
+            raise SplitReadError(
+                "this is another server than the one whose log was read: its positions mean something else",
+                remedy=f"connect to that server; or {START_AGAIN}",
+            )
+        self._charsets = _charsets(connection)
+        rules = {one.table: one for one in window.rules}
+        log = WindowLog(
+            first=window.begins,
+            end=window.end,
+            is_wanted=self._named if window.by_name else {*rules, *window.known}.__contains__,
+            report_loss=lambda what: self.context.report_data_loss(
+                what, split_id=split_id, remedy=START_AGAIN
+            ),
+        )
+        rows, emptied = 0, dict[TableName, None]()
+        try:
+            stream = events(connection, self.context.options, log=window.log, position=window.begins)
+            for part in log.changes(stream):
+                changes = self._delivered(part, rules, emptied)
+                if len(changes):
+                    rows += len(changes)
+                    yield self._rows.batch(changes)
+        except ServerError as error:
+            if error.code != NOT_IN_THE_LOG:
+                raise
+            self.context.report_data_loss(
+                f"the server no longer has its log from {position_text(window.begins)} on: {error.what}",
+                split_id=split_id,
+                remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+            )
+        self.context.send_event_to_coordinator(
+            LogRead(
+                first=window.first,
+                end=max(window.end, log.next_begins),
+                rows=rows,
+                emptied=tuple(emptied),
+                gtid=None if log.last is None else log.last.gtid,
+            )
+        )
+
+    def _named(self, table: TableName) -> bool:
+        patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]
+        return matched(patterns, table.schema, table.name, database=database)
+
+    def _delivered(
+        self, part: TableRows | Emptied, rules: dict[TableName, TableRules], emptied: dict[TableName, None]
+    ) -> Changes:
+        """The changes that no chunk has; tables that were emptied between their chunks are noted."""
+        from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
+        from flip27_source.readers.mysql.log import Emptied
+
+        if isinstance(part, Emptied):
+            table = part.table
+            types = {field.name: field.type for field in self.context.schema}
+            wanted = self._rows.columns_read or ()
+            changes = emptying(part, {name: types[name] for name in wanted})
+        else:
+            table = part.table.table
+            changes = changes_of(part, self._charsets, self._rows.columns_read)
+        rule = rules.get(table)
+        if rule is None:
+            return changes
+        if is_emptied_between(changes, rule):
+            emptied[table] = None
+        return delivered(changes, rule)
+
+
+def _charsets(connection: Connection) -> dict[int, str]:
+    """Python's name of the encoding of each collation that is not one of UTF-8."""
+    return {
+        int(number): _PYTHONS_NAMES.get(str(name), str(name))
+        for number, name in rows_of(connection, _COLLATIONS)
+        if number is not None and name not in _UTF8
+    }

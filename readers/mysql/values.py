@@ -1,0 +1,205 @@
+"""Converts the values of a column in the log to an Arrow array, equal to those that a SELECT would give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.readers.mysql import table_maps as kinds
+from flip27_source.readers.mysql.row_images import Values, numbers_at
+from flip27_source.readers.mysql.table_maps import LogColumn
+from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
+
+Charsets = Mapping[int, str]
+"""Python's name of the encoding of each collation; collations of UTF-8 are not in it."""
+
+_SIGNED = {1: np.int8, 2: np.int16, 3: np.int32, 4: np.int32, 8: np.int64}
+_WIDER = {1: np.int16, 2: np.int32, 3: np.int32, 4: np.int64}
+_MICROSECONDS = (1_000_000, 10_000, 100, 1)
+"""In one unit of the fraction of a second, by the bytes of the fraction."""
+_DAY_US = 86_400_000_000
+
+
+def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets) -> pa.Array:
+    """The values as an array of the type that fits their column best."""
+    convert = _CONVERSIONS.get(column.kind)
+    if convert is not None:
+        return convert(column, values, data)
+    texts = _bytes(values, data)
+    if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
+        return _padded(texts, column.meta[0]) if column.kind == kinds.STRING else texts
+    return _text(texts, charsets.get(column.collation))
+
+
+def _masked(numbers: Any, values: Values, type: pa.DataType | None = None) -> pa.Array:
+    return pa.array(numbers, type, mask=values.nulls if values.nulls.any() else None)
+
+
+def _integers(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    size = column.size or 0
+    numbers = numbers_at(data, values.starts, size)
+    if column.is_unsigned:
+        if size == 8:
+            return _masked(numbers.view(np.uint64), values).cast(pa.decimal128(20, 0))
+        return _masked(numbers.astype(_WIDER[size]), values)
+    bits = 64 - 8 * size
+    return _masked((numbers << bits >> bits).astype(_SIGNED[size]), values)
+
+
+def _floats(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    numbers = numbers_at(data, values.starts, column.size or 0)
+    if column.size == 4:
+        return _masked(numbers.astype(np.uint32).view(np.float32), values)
+    return _masked(numbers.view(np.float64), values)
+
+
+def _bit_field(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    numbers = numbers_at(data, values.starts, column.size or 0, is_big_endian=True)
+    if column.meta[1] == 8:
+        return _masked(numbers.view(np.uint64), values).cast(pa.decimal128(20, 0))
+    return _masked(numbers, values)
+
+
+def _years(_: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    years = data[values.starts].astype(np.int16)
+    return _masked(np.where(years == 0, 0, years + 1900).astype(np.int16), values)
+
+
+def _dates(_: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    packed = numbers_at(data, values.starts, 3)
+    year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+    days = _days(year, month, day).astype(np.int32)
+    return pa.array(days, pa.int32(), mask=values.nulls | (month == 0) | (day == 0)).cast(pa.date32())
+
+
+def _datetimes(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    packed = numbers_at(data, values.starts, 5, is_big_endian=True) - (1 << 39)
+    months, day = packed >> 22, packed >> 17 & 31
+    year, month = months // 13, months % 13
+    seconds = (packed >> 12 & 31) * 3600 + (packed >> 6 & 63) * 60 + (packed & 63)
+    micros = _days(year, month, day) * _DAY_US + seconds * 1_000_000
+    micros += _fraction(column, values.starts + 5, data)
+    return pa.array(micros, pa.timestamp("us"), mask=values.nulls | (month == 0) | (day == 0))
+
+
+def _timestamps(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    seconds = numbers_at(data, values.starts, 4, is_big_endian=True)
+    micros = seconds * 1_000_000 + _fraction(column, values.starts + 4, data)
+    return pa.array(micros, pa.timestamp("us", "UTC"), mask=values.nulls | (micros == 0))
+
+
+def _times(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    size = column.size or 3
+    bits = 8 * (size - 3)
+    packed = numbers_at(data, values.starts, size, is_big_endian=True) - (1 << 23 + bits)
+    whole, fraction = np.abs(packed) >> bits, np.abs(packed) & (1 << bits) - 1
+    micros = fraction * _MICROSECONDS[size - 3]
+    digits = column.meta[0]
+
+    def text(is_negative: bool, time: int, part: int) -> str:
+        clock = f"{'-' if is_negative else ''}{time >> 12:02}:{time >> 6 & 63:02}:{time & 63:02}"
+        return f"{clock}.{part:06}"[: len(clock) + 1 + digits] if digits else clock
+
+    texts = list(map(text, (packed < 0).tolist(), whole.tolist(), micros.tolist()))
+    return pa.array(texts, pa.string(), mask=values.nulls)
+
+
+def _days(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
+    months = (year - 1970) * 12 + np.maximum(month, 1) - 1
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
+
+
+def _fraction(column: LogColumn, at: Int64s, data: Bytes) -> Int64s:
+    size = (column.meta[0] + 1) // 2
+    return numbers_at(data, at, size, is_big_endian=True) * _MICROSECONDS[size]
+
+
+def _decimals(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    digits, scale = column.meta
+    whole = digits - scale
+    sizes = [*([whole % 9] if whole % 9 else []), *[9] * (whole // 9), *[9] * (scale // 9)]
+    sizes += [scale % 9] if scale % 9 else []
+    is_positive = data[values.starts] >= 0x80
+    at, unscaled = values.starts, np.zeros(len(values.starts), np.int64 if digits <= 18 else object)
+    for place, count in enumerate(sizes):
+        size = (count + 1) // 2 if count < 9 else 4
+        part = numbers_at(data, at, size, is_big_endian=True)
+        if place == 0:
+            part ^= 1 << 8 * size - 1
+        part = np.where(is_positive, part, part ^ (1 << 8 * size) - 1)
+        unscaled = unscaled * 10**count + part
+        at = at + size
+    unscaled = np.where(is_positive, unscaled, -unscaled)
+    if digits > 18:
+        return _wide_decimals(unscaled.tolist(), values, digits, scale)
+    pairs = np.stack([unscaled, unscaled >> 63], axis=1).astype("<i8")
+    type = pa.decimal128(digits, scale)
+    found = pa.Array.from_buffers(type, len(unscaled), [None, pa.py_buffer(pairs.tobytes())])
+    return pc.if_else(pa.array(values.nulls), pa.scalar(None, type), found)
+
+
+def _wide_decimals(unscaled: list[int], values: Values, digits: int, scale: int) -> pa.Array:
+    texts = []
+    for number in unscaled:
+        text = f"{abs(number):0{scale + 1}}"
+        texts.append(("-" if number < 0 else "") + (f"{text[:-scale]}.{text[-scale:]}" if scale else text))
+    found = pa.array(texts, pa.string(), mask=values.nulls)
+    return found.cast(pa.decimal128(digits, scale)) if digits <= 38 else found
+
+
+def _enums(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    labels = pa.array([b"", *column.labels], pa.binary())
+    numbers = numbers_at(data, values.starts, column.size or 1)
+    return labels.take(pa.array(numbers, mask=values.nulls)).cast(pa.string())
+
+
+def _sets(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
+    masks = numbers_at(data, values.starts, column.size or 1).view(np.uint64)
+    texts = {
+        mask: b",".join(label for place, label in enumerate(column.labels) if mask >> place & 1)
+        for mask in set(masks.tolist())
+    }
+    found = [texts[mask] for mask in masks.tolist()]
+    return pa.array(found, pa.binary(), mask=values.nulls).cast(pa.string())
+
+
+def _bytes(values: Values, data: Bytes) -> pa.Array:
+    count = len(values.starts)
+    # An array over the whole block has the values and the gaps between them; take() copies only the values.
+    # The images are in the order of the events, so positions ascend.
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2] = values.starts
+    offsets[1::2] = values.starts + np.where(values.nulls, 0, values.sizes)
+    offsets[-1] = data.size
+    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    indexes = np.arange(0, 2 * count, 2)
+    return both.take(pa.array(indexes, mask=values.nulls if values.nulls.any() else None))
+
+
+def _padded(texts: pa.Array, size: int) -> pa.Array:
+    """The log leaves out zeros at the end of BINARY values."""
+    if pc.all(pc.equal(pc.binary_length(texts), size)).as_py() is not False:
+        return texts
+    return pa.array(
+        [None if text is None else text.ljust(size, b"\0") for text in texts.to_pylist()], pa.binary()
+    )
+
+
+def _text(texts: pa.Array, encoding: str | None) -> pa.Array:
+    if encoding is None:
+        return texts.cast(pa.string())
+    return pa.array(
+        [None if text is None else text.decode(encoding) for text in texts.to_pylist()], pa.string()
+    )
+
+
+_CONVERSIONS: Mapping[int, Callable[[LogColumn, Values, Bytes], pa.Array]] = {
+    **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
+    kinds.FLOAT: _floats, kinds.DOUBLE: _floats, kinds.BIT: _bit_field, kinds.YEAR: _years,
+    kinds.DATE: _dates, kinds.DATETIME2: _datetimes, kinds.TIMESTAMP2: _timestamps, kinds.TIME2: _times,
+    kinds.NEWDECIMAL: _decimals, kinds.ENUM: _enums, kinds.SET: _sets,
+}  # fmt: skip
