@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.deadline import until
 from tests.postgres_server import HOST, free_port
 from tests.server_process import ServerProcess, kept_folder
 
@@ -97,6 +98,24 @@ class MysqlServer(ServerProcess):
         self.stop()
         self._settings |= settings
         self.start()
+
+    def purge_log(self) -> None:
+        """Delete all files of the log but a new one."""
+        with self.connect() as connection, connection.cursor() as cursor:
+
+            def files() -> list[str]:
+                cursor.execute("SHOW BINARY LOGS")
+                return [name for name, _ in cursor.fetchall()]
+
+            cursor.execute("FLUSH BINARY LOGS")
+            newest = files()[-1]
+
+            def is_purged() -> bool:
+                # The server keeps a file until the engine has written its transactions.
+                cursor.execute(f"PURGE BINARY LOGS TO '{newest}'")
+                return files() == [newest]
+
+            until(is_purged, lambda: f"the log still has {files()}")
 
     def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:
         """A new connection in autocommit, as the superuser unless ``more`` say so."""

@@ -75,6 +75,7 @@ class MysqlEnumerator(
         self._returned = [] if state is None else list(state.returned)
         self._log_assigned = state is not None and state.log_assigned
         self._assigner = None if state is None else self._assigner_of(state)
+        self._is_first_window = True
         self._poller = ServerPoller(options, self._run, report_data_loss=context.report_data_loss)
         self._request = self._next_request()
 
@@ -174,6 +175,7 @@ class MysqlEnumerator(
             begins=first,
             log=state.log,
             server=state.server,
+            after=state.gtid if self._is_first_window and first == state.start else None,
             rules=tuple(map(_rules, self._assigner.tables)),
             known=self._assigner.stored().known,
             by_name=not self._run.reads_tables,
@@ -216,6 +218,7 @@ class MysqlEnumerator(
             for table in event.emptied:
                 self._assigner.read_again(table.table_id)
             self._assigner.reads_up_to(event.end)
+            self._is_first_window = False
             self._state = replace(self._state, start=event.end, gtid=event.gtid or self._state.gtid)
         self._request = self._next_request()
 

@@ -10,8 +10,16 @@ from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, checked, connect, rows_of
 from flip27_source.enumerators.mysql.dump import Event, events
-from flip27_source.enumerators.mysql.server import CatalogTable, LogEnd, check_server, find_tables, log_end
-from flip27_source.enumerators.mysql.split import file_and_offset, position_text
+from flip27_source.enumerators.mysql.server import (
+    CatalogTable,
+    LogEnd,
+    check_server,
+    find_tables,
+    has_transaction,
+    log_end,
+    other_log,
+)
+from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.mysql.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError
@@ -114,18 +122,15 @@ class ServerPoller:
         end = log_end(connection)
         if end.end < state.start or not self._has(connection, state, end):
             raise DataLossError(
-                f"the server's log ends at {position_text(end.end)} and was read up to "
-                f"{position_text(state.start)}: it was deleted (RESET MASTER), or the server was set back",
+                other_log(state.start),
                 remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
             )
 
     def _has(self, connection: Connection, state: MysqlState, end: LogEnd) -> bool:
         """Whether the server's log has the last transaction that was read, if that can be known."""
-        if state.gtid is None or state.log is None or state.start < end.first or state.log != end.log:
+        if state.gtid is None or state.log != end.log or state.start < end.first:
             return state.log == end.log
-        file, offset = file_and_offset(state.log, state.start)
-        ((found,),) = rows_of(connection, "SELECT BINLOG_GTID_POS(%s, %s)", [file, offset])
-        return found is None or state.gtid in str(found).split(",")
+        return has_transaction(connection, state.gtid, log=end.log, position=state.start)
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[CatalogTable, ...] | None = None

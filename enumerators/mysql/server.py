@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, rows_of, variable
-from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, TableName, position_of
+from flip27_source.enumerators.mysql.split import (
+    FIRST_IN_FILE,
+    TableName,
+    file_and_offset,
+    position_of,
+    position_text,
+)
 from flip27_source.enumerators.mysql.table_patterns import TablePattern, matched
 from flip27_source.errors import DiscoveryError
 
@@ -108,6 +114,23 @@ def log_end(connection: Connection) -> LogEnd:
     rows_of(connection, "COMMIT")
     files = [row[0] for row in rows_of(connection, "SHOW BINARY LOGS")]
     return LogEnd(log=files[0].rpartition(".")[0], first=position_of(files[0], FIRST_IN_FILE), end=end)
+
+
+def has_transaction(connection: Connection, gtid: str, *, log: str, position: int) -> bool:
+    """Whether the log has the transaction right before a position, which may be in the log of another server.
+
+    The server reads the file up to the position for this answer.
+    """
+    ((found,),) = rows_of(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file_and_offset(log, position))
+    return found is not None and gtid in str(found).split(",")
+
+
+def other_log(position: int) -> str:
+    """The text of the error if the server has another log than the one that was read up to a position."""
+    return (
+        f"the log was read up to {position_text(position)}, and the server has another one: it was deleted "
+        "(RESET MASTER), or the server was set back"
+    )
 
 
 def find_tables(

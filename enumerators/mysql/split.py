@@ -73,6 +73,7 @@ class LogWindow:
         begins: where a transaction begins, at ``first`` or after it.
         log: the name of the log's files, without their numbers.
         server: the identity of the server that has the log.
+        after: the id of the last transaction before the window, in the first window of a run.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
         by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
@@ -84,6 +85,7 @@ class LogWindow:
     begins: int | None = None
     log: str | None = None
     server: str | None = None
+    after: str | None = None
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
     by_name: bool = False

@@ -24,18 +24,20 @@ from flip27_source.enumerators.mysql.connection import (
     variable,
 )
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, events
-from flip27_source.enumerators.mysql.server import catalog_table
+from flip27_source.enumerators.mysql.server import catalog_table, has_transaction, log_end, other_log
 from flip27_source.enumerators.mysql.split import (
+    FIRST_IN_FILE,
     ChunkRead,
     LogRead,
     LogWindow,
     MysqlSplit,
     TableName,
     TableRules,
+    position_of,
     position_text,
 )
 from flip27_source.enumerators.mysql.table_patterns import matched
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 
 if TYPE_CHECKING:
@@ -103,14 +105,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         assert window.end is not None
         assert window.log is not None
         assert window.begins is not None
-        uid = checked(
-            self.context.options, "asking for its identity", lambda: variable(connection, "server_uid")
-        )
-        if uid != window.server:
-            raise SplitReadError(
-                "this is another server than the one whose log was read: its positions mean something else",
-                remedy=f"connect to that server; or {START_AGAIN}",
-            )
+        self._check_server(connection, window)
         self._charsets = _charsets(connection)
         rules = {one.table: one for one in window.rules}
         log = WindowLog(
@@ -122,21 +117,24 @@ class MysqlReader(SplitReader[MysqlSplit]):
             ),
         )
         rows, emptied = 0, dict[TableName, None]()
-        try:
-            stream = events(connection, self.context.options, log=window.log, position=window.begins)
-            for part in log.changes(stream):
-                changes = self._delivered(part, rules, emptied)
-                if len(changes):
-                    rows += len(changes)
-                    yield self._rows.batch(changes)
-        except ServerError as error:
-            if error.code != NOT_IN_THE_LOG:
-                raise
-            self.context.report_data_loss(
-                f"the server no longer has its log from {position_text(window.begins)} on: {error.what}",
-                split_id=split_id,
-                remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
-            )
+        begins: int | None = window.begins
+        while begins is not None:
+            try:
+                with closing(connect(self.context.options)) as stream:
+                    found = events(stream, self.context.options, log=window.log, position=begins)
+                    for part in log.changes(found):
+                        changes = self._delivered(part, rules, emptied)
+                        if len(changes):
+                            rows += len(changes)
+                            yield self._rows.batch(changes)
+                begins = None
+            except ServerError as error:
+                if error.code != NOT_IN_THE_LOG:
+                    raise
+                lacks = max(window.begins, log.next_begins)
+                self._report_gap(lacks, split_id, error)
+                log.next_begins = self._first_after(connection, lacks)
+                begins = log.next_begins if log.next_begins < window.end else None
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
@@ -146,6 +144,43 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 gtid=None if log.last is None else log.last.gtid,
             )
         )
+
+    def _check_server(self, connection: Connection, window: LogWindow) -> None:
+        """Check that the server has the log that was read before the window."""
+        uid = checked(
+            self.context.options, "asking for its identity", lambda: variable(connection, "server_uid")
+        )
+        if uid != window.server:
+            raise SplitReadError(
+                "this is another server than the one whose log was read: its positions mean something else",
+                remedy=f"connect to that server; or {START_AGAIN}",
+            )
+        assert window.log is not None
+        assert window.begins is not None
+        end = log_end(connection)
+        is_checked = window.after is not None and end.first <= window.begins
+        if end.end < window.begins or (
+            is_checked
+            and window.after is not None
+            and not has_transaction(connection, window.after, log=window.log, position=window.begins)
+        ):
+            raise DataLossError(
+                other_log(window.begins),
+                remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
+            )
+
+    def _report_gap(self, begins: int, split_id: str, error: ServerError) -> None:
+        self.context.report_data_loss(
+            f"the server no longer has its log from {position_text(begins)} on: {error.what}",
+            split_id=split_id,
+            remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+        )
+
+    def _first_after(self, connection: Connection, position: int) -> int:
+        """Where the first file begins that the server has after a position that its log lacks."""
+        firsts = [position_of(row[0], FIRST_IN_FILE) for row in rows_of(connection, "SHOW BINARY LOGS")]
+        later = [first for first in firsts if first > position]
+        return later[0] if later else log_end(connection).end
 
     def _named(self, table: TableName) -> bool:
         patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]

@@ -15,8 +15,8 @@ from flip27_source.errors import SplitReadError
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
-PADDING = bytes(16)
-"""Bytes after the last image, so that wide numbers can be read at its end."""
+PADDING = bytes(32)
+"""Bytes after the last image, so that the widest number can be read at its end, where a NULL has no bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

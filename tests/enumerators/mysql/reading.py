@@ -51,7 +51,11 @@ class Query:
         with self._control.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
-            return list(cursor.fetchall())
+            return list(cursor.fetchall()) if statements else []
+
+    def reconnect(self) -> None:
+        """Open the connection again, after the server was started again."""
+        self._control = self.server.connect(self.options["database"])
 
     def batches(self, most: int = 50) -> None:
         """Run batches until nothing is left."""

@@ -1,0 +1,240 @@
+"""Servers that lack what the mysql source needs: it stops, and its error names the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.mysql.reading import Query, query, values_of
+from tests.mysql_server import MysqlServer, mysql_server
+
+ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20))"
+FOUR = "INSERT INTO orders VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d')"
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[MysqlServer]:
+    """A server whose settings and log these tests change."""
+    with mysql_server() as server:
+        yield server
+
+
+@pytest.fixture
+def orders(own_server: MysqlServer) -> Iterator[Query]:
+    with query(own_server, ORDERS, FOUR) as found:
+        yield found
+
+
+def fails(orders: Query, kind: type[Exception], text: str) -> None:
+    with pytest.raises(Flip27Error, match=text) as caught:
+        orders.catch_up()
+    error: BaseException | None = caught.value
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__
+    assert error is not None, f"{caught.value!r} does not come from a {kind.__name__}"
+
+
+def test_a_log_that_was_purged_before_it_was_read_is_a_data_loss(
+    own_server: MysqlServer, orders: Query
+) -> None:
+    orders.batches()
+    orders.execute("UPDATE orders SET v = 'lost'")
+    own_server.purge_log()
+    fails(orders, DataLossError, "no longer has its log from")
+
+
+def test_with_on_data_loss_report_reading_goes_on_where_the_log_begins(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, FOUR, onDataLoss="report") as orders:
+        orders.batches()
+        orders.execute("UPDATE orders SET v = 'lost'")
+        own_server.purge_log()
+        changes = orders.write("UPDATE orders SET v = 'kept' WHERE id = 2")
+        assert values_of(changes, "_op", "id", "v") == [("u", 2, "kept")]
+        assert orders.engine.holder.report()["dataLosses"] == 1
+        assert values_of(orders.write("DELETE FROM orders WHERE id = 3"), "_op", "id") == [("d", 3)]
+
+
+def test_a_log_that_was_reset_is_a_data_loss(orders: Query) -> None:
+    orders.batches()
+    orders.write("INSERT INTO orders VALUES (5, 'e')")
+    orders.execute("RESET MASTER")
+    fails(orders, DataLossError, "it was deleted")
+
+
+def test_a_log_that_was_reset_and_has_grown_since_is_a_data_loss(
+    own_server: MysqlServer, orders: Query
+) -> None:
+    orders.batches()
+    orders.write("INSERT INTO orders VALUES (5, 'e')")
+    orders.execute("RESET MASTER", *(f"INSERT INTO orders VALUES ({i}, '')" for i in range(100, 200)))
+    fails(orders, DataLossError, "it was deleted")
+
+
+def test_another_server_is_refused(orders: Query) -> None:
+    orders.batches()
+    with mysql_server() as other:
+        other_options = {**orders.options, "port": str(other.port)}
+        with other.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {orders.options['database']}")
+            cursor.execute(f"USE {orders.options['database']}")
+            cursor.execute(ORDERS)
+        orders.engine.restart(options=other_options)
+        fails(orders, DataLossError, "the server is not the one whose log was read")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "normal"),
+    [
+        ("binlog_format", "STATEMENT", "ROW"),
+        ("binlog_row_image", "MINIMAL", "FULL"),
+        ("binlog_row_metadata", "NO_LOG", "FULL"),
+    ],
+)
+def test_a_server_whose_log_lacks_rows_is_refused(
+    own_server: MysqlServer, orders: Query, name: str, value: str, normal: str
+) -> None:
+    orders.execute(f"SET GLOBAL {name} = '{value}'")
+    try:
+        fails(orders, DiscoveryError, f"variable {name} of the server is {value}")
+    finally:
+        orders.execute(f"SET GLOBAL {name} = '{normal}'")
+
+
+def test_changes_that_the_log_has_as_statements_are_a_data_loss(orders: Query) -> None:
+    orders.batches()
+    orders.execute("SET SESSION binlog_format = 'STATEMENT'", "UPDATE orders SET v = 'x' WHERE id = 1")
+    fails(orders, DataLossError, r"table \w+\.orders was changed .* by a statement")
+
+
+def test_statements_that_change_other_tables_are_no_loss(orders: Query) -> None:
+    orders.batches()
+    changes = orders.write(
+        "CREATE TABLE others (id INT PRIMARY KEY)",
+        "SET SESSION binlog_format = 'STATEMENT'",
+        "INSERT INTO others VALUES (1)",
+        "SET SESSION binlog_format = 'ROW'",
+        "INSERT INTO orders VALUES (5, 'e')",
+    )
+    assert values_of(changes, "_op", "id") == [("c", 5)]
+
+
+def test_rows_of_which_the_log_has_only_some_columns_stop_the_query(orders: Query) -> None:
+    orders.batches()
+    orders.execute("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE orders SET v = 'x' WHERE id = 1")
+    fails(orders, Flip27Error, "has only some columns of the rows of table")
+
+
+def test_rows_whose_columns_have_no_names_in_the_log_stop_the_query(orders: Query) -> None:
+    orders.batches()
+    orders.execute("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    try:
+        orders.execute("UPDATE orders SET v = 'x' WHERE id = 1")
+    finally:
+        orders.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
+    fails(orders, Flip27Error, "does not have the names of the columns")
+
+
+def test_changes_in_xa_transactions_are_refused(orders: Query) -> None:
+    orders.batches()
+    changes = ("XA START 'one'", "INSERT INTO orders VALUES (5, 'e')", "XA END 'one'")
+    orders.execute(*changes, "XA PREPARE 'one'", "XA COMMIT 'one'")
+    fails(orders, Flip27Error, "is a part of an XA transaction")
+
+
+def test_xa_transactions_of_other_tables_are_skipped(orders: Query) -> None:
+    orders.batches()
+    changes = orders.write(
+        "CREATE TABLE others (id INT PRIMARY KEY)",
+        "XA START 'two'",
+        "INSERT INTO others VALUES (1)",
+        "XA END 'two'",
+        "XA PREPARE 'two'",
+        "XA COMMIT 'two'",
+        "INSERT INTO orders VALUES (5, 'e')",
+    )
+    assert values_of(changes, "_op", "id") == [("c", 5)]
+    third = ("XA START 'three'", "INSERT INTO others VALUES (2)", "XA END 'three'", "XA PREPARE 'three'")
+    assert orders.write(*third) == []
+    assert orders.write("XA ROLLBACK 'three'") == []
+
+
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE orders", "RENAME TABLE orders TO former", "ALTER TABLE orders RENAME TO former"]
+)
+def test_a_table_that_is_dropped_or_renamed_is_a_data_loss(orders: Query, statement: str) -> None:
+    orders.batches()
+    orders.execute(statement, ORDERS)
+    fails(orders, DataLossError, r"table \w+\.orders was dropped or renamed")
+
+
+def test_a_table_of_another_engine_is_refused(own_server: MysqlServer) -> None:
+    with query(own_server, f"{ORDERS} ENGINE=MyISAM") as orders:
+        fails(orders, DiscoveryError, "has the engine MyISAM, which has no snapshots")
+
+
+def test_a_table_that_does_not_exist_is_refused(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, tables="orders, missing") as orders:
+        fails(orders, DiscoveryError, "table missing of option tables does not exist")
+
+
+def test_a_position_that_the_log_has_not_reached_is_refused(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, snapshot="never", startingPosition="binlog.999999:4") as orders:
+        fails(orders, DiscoveryError, "the log ends at")
+
+
+def test_a_position_that_the_log_no_longer_has_is_refused(own_server: MysqlServer) -> None:
+    own_server.purge_log()
+    with query(own_server, ORDERS, snapshot="never", startingPosition="1:4") as orders:
+        fails(orders, DataLossError, "the log of the server begins at")
+
+
+def test_a_password_comes_from_the_environment_and_is_in_no_message_and_no_state(
+    own_server: MysqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    privileges = "SELECT, REPLICATION SLAVE, BINLOG MONITOR"
+    with own_server.account(privileges) as account, query(own_server, ORDERS, FOUR) as orders:
+        monkeypatch.setenv("ORDERS_PASSWORD", account.password)
+        options = {**orders.options, "user": account.name, "passwordEnv": "ORDERS_PASSWORD"}
+        engine = MicroBatchEngine(options)
+        engine.restart(available_now=True)
+        engine.process_all_available()
+        assert len(engine.rows) == 4
+        files = Path(options["stateLocation"]).rglob("*")
+        stored = b"".join(file.read_bytes() for file in files if file.is_file())
+        assert stored
+        assert account.password.encode() not in stored
+        monkeypatch.setenv("ORDERS_PASSWORD", "wrong-password")
+        engine.restart()
+        with pytest.raises(Flip27Error, match="Access denied") as caught:
+            engine.process_all_available()
+        assert "wrong-password" not in str(caught.value)
+
+
+def test_an_account_that_may_not_read_the_log_is_told_what_it_needs(own_server: MysqlServer) -> None:
+    with own_server.account("SELECT") as account, query(own_server, ORDERS, FOUR) as orders:
+        orders.options |= {"user": account.name, "password": account.password}
+        with pytest.raises(Flip27Error, match=re.escape("GRANT REPLICATION SLAVE, BINLOG MONITOR")):
+            orders.catch_up()
+
+
+def test_a_password_and_its_variable_exclude_each_other(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, password="a", passwordEnv="HOME") as orders:
+        fails(orders, OptionError, "options password and passwordEnv are both set")
+
+
+def test_a_server_that_is_killed_continues_where_the_query_was(
+    own_server: MysqlServer, orders: Query
+) -> None:
+    orders.batches()
+    orders.write("INSERT INTO orders VALUES (5, 'e')")
+    own_server.kill()
+    own_server.start()
+    orders.reconnect()
+    changes = orders.write("INSERT INTO orders VALUES (6, 'f')")
+    assert values_of(changes, "_op", "id") == [("c", 6)]
+    orders.check_copy()
