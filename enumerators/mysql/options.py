@@ -130,11 +130,20 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: a "
     "server is unavailable for a while when it restarts.",
 )
+ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
+    name="onSchemaChange",
+    parse=one_of("evolve", "fail", "ignore"),
+    doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
+    "stops the query, and a restarted query has them (needs a stateLocation); fail stops the query, also for "
+    "dropped columns; ignore leaves them out. A dropped column is null with evolve and ignore. If the user "
+    "gives a schema, columns that it does not have are always left out; with changeFormat=envelope, rows "
+    "have whatever columns the table has.",
+)
 
 CONNECTION_OPTIONS: tuple[Option[Any], ...] = (
     HOST, PORT, DATABASE, USER, PASSWORD_ENV, PASSWORD, CONNECT_TIMEOUT, READ_TIMEOUT, SSL_CA,
 )  # fmt: skip
 MYSQL_OPTIONS: tuple[Option[Any], ...] = (
     *CONNECTION_OPTIONS, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, MAX_LOG_LAG,
-    DISCOVERY_INTERVAL, DISCOVERY_RETRIES,
+    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip

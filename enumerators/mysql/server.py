@@ -30,7 +30,7 @@ SELECT table_schema, table_name, engine FROM information_schema.tables
 WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ({own}) ORDER BY table_schema, table_name
 """
 _COLUMNS = """
-SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0), extra
+SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0)
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _KEY = """
@@ -162,13 +162,11 @@ def find_tables(
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:
     names = [table.schema, table.name]
-    # The log does not have columns whose values are not stored.
     columns = {
         row[0]: ColumnType(
             name=row[1].lower(), is_unsigned="unsigned" in row[2], digits=int(row[3]), scale=int(row[4])
         )
         for row in rows_of(connection, _COLUMNS, names)
-        if "VIRTUAL GENERATED" not in row[5]
     }
     key = tuple(row[0] for row in rows_of(connection, _KEY, names))
     return CatalogTable(table=table, columns=columns, key=key)

@@ -39,10 +39,12 @@ from flip27_source.enumerators.mysql.split import (
 from flip27_source.enumerators.mysql.table_patterns import matched
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.readers.schemas.column_changes import ColumnChanges
 
 if TYPE_CHECKING:
     from flip27_source.readers.mysql.changes import Changes
     from flip27_source.readers.mysql.log import Emptied, TableRows
+    from flip27_source.readers.mysql.table_maps import TableMap
 
 _COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations"
 _UTF8 = ("utf8", "utf8mb3", "utf8mb4", "ascii")
@@ -61,6 +63,10 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
         super().open(context)
         self._rows = change_rows(context.schema, context.options)
+        self._columns = ColumnChanges(
+            context, self._rows.columns_read, mode=context.options[opts.ON_SCHEMA_CHANGE]
+        )
+        self._compared: set[TableMap] = set()
 
     def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         options, errors = self.context.options, imported().err
@@ -88,6 +94,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
         table = catalog_table(connection, chunk.table)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
+        types = {name: kind.arrow or pa.string() for name, kind in table.columns.items()}
+        self._columns.check(str(chunk.table), types, old=types)
         found = opened(table, chunk, position, self._rows.columns_read)
         rows = 0
         for count, columns in blocks(connection, found):
@@ -191,7 +199,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
     ) -> Changes:
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
-        from flip27_source.readers.mysql.log import Emptied
+        from flip27_source.readers.mysql.log import Emptied, TableRows
 
         if isinstance(part, Emptied):
             table = part.table
@@ -202,11 +210,21 @@ class MysqlReader(SplitReader[MysqlSplit]):
             table = part.table.table
             changes = changes_of(part, self._charsets, self._rows.columns_read)
         rule = rules.get(table)
-        if rule is None:
-            return changes
-        if is_emptied_between(changes, rule):
-            emptied[table] = None
-        return delivered(changes, rule)
+        if rule is not None:
+            if is_emptied_between(changes, rule):
+                emptied[table] = None
+            changes = delivered(changes, rule)
+        if len(changes) and isinstance(part, TableRows) and part.table not in self._compared:
+            self._compare(part.table)
+        return changes
+
+    def _compare(self, table: TableMap) -> None:
+        """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
+        from flip27_source.readers.mysql.values import type_of
+
+        types = {column.name: type_of(column, self._charsets) for column in table.columns}
+        self._columns.check(str(table.table), types, old=types)
+        self._compared.add(table)
 
 
 def _charsets(connection: Connection) -> dict[int, str]:

@@ -35,6 +35,13 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
     return _text(texts, charsets.get(column.collation))
 
 
+def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
+    """The type of the arrays of a column."""
+    none = np.empty(0, np.int64)
+    values = Values(starts=none, sizes=none, nulls=np.empty(0, np.bool_))
+    return array_of(column, values, np.zeros(1, np.uint8), charsets).type
+
+
 def _masked(numbers: Any, values: Values, type: pa.DataType | None = None) -> pa.Array:
     return pa.array(numbers, type, mask=values.nulls if values.nulls.any() else None)
 

@@ -8,7 +8,7 @@ are imported where they are used, because the driver also imports the reader's c
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +19,7 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import types_of
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.chunks import CTID
-from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.server import (
@@ -44,7 +44,7 @@ from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_o
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
-from flip27_source.readers.postgres.column_changes import ColumnChanges
+from flip27_source.readers.schemas.column_changes import ColumnChanges
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -89,7 +89,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
         """Prepare the rows; connections are made when they are needed."""
         super().open(context)
         self._rows = change_rows(context.schema, context.options)
-        self._columns = ColumnChanges(context, self._rows.columns_read)
+        self._columns = ColumnChanges(
+            context, self._rows.columns_read, mode=context.options[opts.ON_SCHEMA_CHANGE]
+        )
         self._types: dict[tuple[int, int], PgType] = {}
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
@@ -142,7 +144,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             is_followed = chunk.exported is None
             written_to, timeline = log_end(connection), timeline_of(connection).number
             types = {column.name: column.type for column in opened.columns}
-            self._columns.check(str(opened.table), types, old=())
+            self._columns.check(str(opened.table), _arrow_types(types), old=())
             key = [column.name for column in chunk.key if column != CTID]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
             for count, texts in chunk_texts(connection, opened, self._rows.columns_read, filter_sql):
@@ -246,7 +248,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     if relation not in self._compared:
                         # The first changes: compare the columns with the DataFrame's.
                         old = [column.name for column in relation.columns if column.is_key]
-                        self._columns.check(str(relation), types, old=old)
+                        self._columns.check(str(relation), _arrow_types(types), old=old)
                         self._compared.add(relation)
                     key = delivery.key_names(relation)
                     for part in delivery.filled(delivered):
@@ -313,3 +315,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         if self._side is None or self._side.closed:
             self._side = connect(self.context.options, purpose="reader")
         return self._side
+
+
+def _arrow_types(types: Mapping[str, PgType]) -> dict[str, pa.DataType]:
+    return {name: arrow_type(kind) for name, kind in types.items()}

@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres import schema as names
-from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
-from flip27_source.enumerators.postgres.options import ON_SCHEMA_CHANGE
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 
+_BEFORE = "_before"
 # In these modes, the schema has all columns of the table; in others, the user's schema may have only some.
 _WHOLE = ("addNewColumns", "failOnNewColumns")
 
@@ -21,15 +19,16 @@ class ColumnChanges:
 
     Args:
         selected: the table's columns in the DataFrame; None if the format can deliver rows with any columns.
+        mode: the value of the option.
     """
 
-    def __init__(self, context: SourceReaderContext, selected: Sequence[str] | None) -> None:
+    def __init__(self, context: SourceReaderContext, selected: Sequence[str] | None, *, mode: str) -> None:
         self._context = context
         self._selected = selected
-        self._mode = context.options[ON_SCHEMA_CHANGE]
+        self._mode = mode
         self._is_whole = context.options.get("schemaEvolutionMode") in _WHOLE
 
-    def check(self, table: str, types: Mapping[str, PgType], *, old: Collection[str]) -> None:
+    def check(self, table: str, types: Mapping[str, pa.DataType], *, old: Collection[str]) -> None:
         """Compare the columns, before the first row with them is delivered.
 
         Args:
@@ -48,12 +47,12 @@ class ColumnChanges:
         if self._mode == "fail":
             self._check_same(table, types)
             return
-        fields = [pa.field(name, arrow_type(kind)) for name, kind in types.items()]
-        if old and names.BEFORE in self._context.schema.names:
-            fields.append(pa.field(names.BEFORE, pa.struct([field for field in fields if field.name in old])))
+        fields = [pa.field(name, kind) for name, kind in types.items()]
+        if old and _BEFORE in self._context.schema.names:
+            fields.append(pa.field(_BEFORE, pa.struct([field for field in fields if field.name in old])))
         self._context.check_new_columns(pa.schema(fields), where=f"table {table}")
 
-    def _check_same(self, table: str, types: Mapping[str, PgType]) -> None:
+    def _check_same(self, table: str, types: Mapping[str, pa.DataType]) -> None:
         assert self._selected is not None
         new = [name for name in types if name not in self._selected] if self._is_whole else []
         gone = [name for name in self._selected if name not in types]
@@ -67,7 +66,7 @@ class ColumnChanges:
                 "both, a dropped column is null from then on",
             )
 
-    def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:
+    def _check_case(self, table: str, types: Mapping[str, pa.DataType]) -> None:
         assert self._selected is not None
         by_lower = {name.lower(): name for name in self._context.schema.names}
         for name in types:
