@@ -13,6 +13,7 @@ from flip27_source.enumerators.mysql.dump import Event, events
 from flip27_source.enumerators.mysql.server import (
     CatalogTable,
     LogEnd,
+    check_cascades,
     check_server,
     find_tables,
     has_transaction,
@@ -137,6 +138,8 @@ class ServerPoller:
         if time.monotonic() >= self._list_after:
             patterns = self._options.require(opts.TABLES, why="the mysql source reads tables")
             tables = tuple(find_tables(connection, patterns, database=self._options[opts.DATABASE]))
+            if self._run.reads_log:
+                check_cascades(connection, [one.table for one in tables])
             self._list_after = time.monotonic() + LISTING_S
         end = log_end(connection) if self._run.reads_log else None
         setup = self._set_up(connection, end) if request.state is None else None

@@ -37,6 +37,11 @@ _KEY = """
 SELECT column_name FROM information_schema.statistics
 WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index
 """
+_CASCADES = """
+SELECT constraint_schema, table_name, constraint_name FROM information_schema.referential_constraints
+WHERE update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+   OR delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,18 @@ def find_tables(
                 f"-{schema}.{name}",
             )
     return [catalog_table(connection, TableName(schema=row[0], name=row[1])) for row in chosen]
+
+
+def check_cascades(connection: Connection, tables: Sequence[TableName]) -> None:
+    """Refuse tables whose rows the engine changes by itself: the log does not have these changes."""
+    for schema, name, constraint in rows_of(connection, _CASCADES):
+        if TableName(schema=schema, name=name) in tables:
+            raise DiscoveryError(
+                f"the foreign key {constraint} of table {schema}.{name} deletes or updates rows together "
+                "with those of another table, and the log does not have these changes",
+                remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or leave the table "
+                f"out: tables=..., -{schema}.{name}; or set snapshot=only",
+            )
 
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:

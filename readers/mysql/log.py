@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
@@ -33,16 +33,20 @@ _STANDALONE = 1
 _MOST_BYTES = 4 << 20
 
 _GTID_BODY = struct.Struct("<QIB")
-_COMMENTS = re.compile(r"/\*.*?\*/|--[ \t][^\n]*|#[^\n]*", re.DOTALL)
+_QUOTED = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`"
+_COMMENTS = re.compile(rf"({_QUOTED})|/\*M?!\d*(.*?)\*/|/\*.*?\*/|--[ \t][^\n]*|\#[^\n]*", re.DOTALL)
+"""The server runs what is in a comment with an exclamation mark."""
 _NAME = r"(?:`(?:[^`]|``)+`|[^\s`.,;()]+)"
 _EMPTIES = re.compile(rf"\s*TRUNCATE\s+(?:TABLE\s+)?(?:({_NAME})\s*\.\s*)?({_NAME})", re.IGNORECASE)
-_GOES = re.compile(r"\s*(?:DROP\s+(?:TEMPORARY\s+)?TABLE|RENAME\s+TABLE)\b", re.IGNORECASE)
-_TEMPORARY = re.compile(r"\s*DROP\s+TEMPORARY\b", re.IGNORECASE)
-_RENAMES = re.compile(
-    r"\s*ALTER\s+(?:\w+\s+)*?TABLE\b.*\bRENAME\s+(?!COLUMN|INDEX|KEY)", re.IGNORECASE | re.DOTALL
+_GOES = re.compile(
+    r"\s*(?:DROP\s+TABLE\b|RENAME\s+TABLE\b|CREATE\s+OR\s+REPLACE\s+TABLE\b|ALTER\s+(?:\w+\s+)*?TABLE\b.*"
+    r"\b(?:RENAME\s+(?!COLUMN|INDEX|KEY)|(?:TRUNCATE|DROP|EXCHANGE)\s+PARTITION\b|TABLESPACE\b))",
+    re.IGNORECASE | re.DOTALL,
 )
+"""Statements that remove rows of a table which the log does not have one by one."""
+_DROPS_ALL = re.compile(rf"\s*DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?({_NAME})", re.IGNORECASE)
 _LAST = re.compile(r"\s*(?:XA\s+)?(?:COMMIT|ROLLBACK)\b(?!\s+(?:WORK\s+)?TO\b)", re.IGNORECASE)
-_WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
+_WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SET\s+STATEMENT)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,7 @@ class WindowLog:
     Args:
         end: the window has the transactions that begin before this position.
         is_wanted: whether changes of a table are read.
+        known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
 
     Attributes:
@@ -110,10 +115,12 @@ class WindowLog:
         first: int,
         end: int,
         is_wanted: Callable[[TableName], bool],
+        known: Collection[TableName],
         report_loss: Callable[[str], None],
     ) -> None:
         self._end = end
         self._is_wanted = is_wanted
+        self._known = known
         self._report_loss = report_loss
         self.next_begins = first
         self.last: Transaction | None = None
@@ -122,7 +129,6 @@ class WindowLog:
         self._flushed_last: Transaction | None = None
         self._maps: dict[bytes, TableMap | None] = {}
         self._present: dict[int, TableMap | None] = {}
-        self._names: set[str] = set()
         self._rows: dict[TableName, TableRows] = {}
         self._bytes = 0
 
@@ -228,7 +234,7 @@ class WindowLog:
 
     def _statement(self, event: Event, transaction: Transaction) -> Iterator[TableRows | Emptied]:
         schema, sql = _query(event)
-        text = _COMMENTS.sub(" ", sql)
+        text = _COMMENTS.sub(lambda found: found[1] or found[2] or " ", sql)
         if match := _EMPTIES.match(text):
             name = TableName(schema=_unquoted(match[1]) or schema, name=_unquoted(match[2]))
             if self._is_wanted(name):
@@ -236,15 +242,19 @@ class WindowLog:
                 yield Emptied(table=name, transaction=transaction, seq=event.position - transaction.position)
             return
         where = f"at {position_text(event.position)} of the log"
-        if (_GOES.match(text) and not _TEMPORARY.match(text)) or _RENAMES.match(text):
+        if _GOES.match(text):
             for name in self._named(text, schema):
                 self._report_loss(
-                    f"table {name} was dropped or renamed {where}: its rows are not deleted one by one"
+                    f"{name} was dropped, renamed or replaced {where}, with rows or all of them"
                 )
+        elif match := _DROPS_ALL.match(text):
+            for name in self._known:
+                if name.schema == _unquoted(match[1]):
+                    self._report_loss(f"{name} was dropped {where}, with its database")
         elif _WRITES.match(text):
             for name in self._named(text, schema):
                 self._report_loss(
-                    f"table {name} was changed {where} by a statement whose rows the log does not have "
+                    f"{name} was changed {where} by a statement whose rows the log does not have "
                     "(binlog_format)"
                 )
 

@@ -120,6 +120,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
             first=window.begins,
             end=window.end,
             is_wanted=self._named if window.by_name else {*rules, *window.known}.__contains__,
+            known={*rules, *window.known},
             report_loss=lambda what: self.context.report_data_loss(
                 what, split_id=split_id, remedy=START_AGAIN
             ),

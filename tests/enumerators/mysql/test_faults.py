@@ -108,7 +108,7 @@ def test_a_server_whose_log_lacks_rows_is_refused(
 def test_changes_that_the_log_has_as_statements_are_a_data_loss(orders: Query) -> None:
     orders.batches()
     orders.execute("SET SESSION binlog_format = 'STATEMENT'", "UPDATE orders SET v = 'x' WHERE id = 1")
-    fails(orders, DataLossError, r"table \w+\.orders was changed .* by a statement")
+    fails(orders, DataLossError, r"test_\w+\.orders was changed .* by a statement")
 
 
 def test_statements_that_change_other_tables_are_no_loss(orders: Query) -> None:
@@ -164,12 +164,61 @@ def test_xa_transactions_of_other_tables_are_skipped(orders: Query) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["DROP TABLE orders", "RENAME TABLE orders TO former", "ALTER TABLE orders RENAME TO former"]
+    "statement",
+    [
+        "DROP TABLE orders",
+        "DROP TABLE IF EXISTS others, orders",
+        "RENAME TABLE orders TO former",
+        "ALTER TABLE orders RENAME TO former",
+        "CREATE OR REPLACE TABLE orders (id INT PRIMARY KEY)",
+        "/* why */ alter table `orders` exchange partition a with table others",
+        "ALTER TABLE orders TRUNCATE PARTITION b",
+    ],
 )
-def test_a_table_that_is_dropped_or_renamed_is_a_data_loss(orders: Query, statement: str) -> None:
+def test_rows_that_are_removed_with_a_table_or_a_partition_are_a_data_loss(
+    own_server: MysqlServer, statement: str
+) -> None:
+    partitions = (
+        "PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (3), PARTITION b VALUES LESS THAN (9))"
+    )
+    with query(own_server, f"{ORDERS} {partitions}", FOUR) as orders:
+        orders.batches()
+        orders.execute(ORDERS.replace("orders", "others"), statement)
+        orders.execute(ORDERS.replace("TABLE", "TABLE IF NOT EXISTS"))
+        fails(orders, DataLossError, r"test_\w+\.orders was dropped, renamed or replaced")
+
+
+def test_a_database_that_is_dropped_is_a_data_loss(own_server: MysqlServer, orders: Query) -> None:
     orders.batches()
-    orders.execute(statement, ORDERS)
-    fails(orders, DataLossError, r"table \w+\.orders was dropped or renamed")
+    name = orders.options["database"]
+    orders.execute(f"DROP DATABASE {name}", f"CREATE DATABASE {name}", f"USE {name}", ORDERS)
+    fails(orders, DataLossError, f"{name}.orders was dropped .* with its database")
+
+
+def test_altered_indexes_and_columns_and_temporary_tables_are_no_loss(orders: Query) -> None:
+    orders.batches()
+    changes = orders.write(
+        "ALTER TABLE orders ADD INDEX i (v)",
+        "ALTER TABLE orders RENAME INDEX i TO j",
+        "ALTER TABLE orders RENAME COLUMN v TO w",
+        "ALTER TABLE orders RENAME COLUMN w TO v",
+        "CREATE TEMPORARY TABLE orders (id INT)",
+        "INSERT INTO orders VALUES (77)",
+        "TRUNCATE TABLE orders",
+        "DROP TEMPORARY TABLE orders",
+        "INSERT INTO orders VALUES (5, 'e')",
+    )
+    assert values_of(changes, "_op", "id") == [("c", 5)]
+
+
+def test_a_foreign_key_that_changes_rows_by_itself_is_refused(own_server: MysqlServer) -> None:
+    key = "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE"
+    parents = "CREATE TABLE parents (id INT PRIMARY KEY)"
+    children = f"CREATE TABLE orders (id INT PRIMARY KEY, parent INT, {key})"
+    with query(own_server, parents, children) as orders:
+        fails(orders, DiscoveryError, "deletes or updates rows together with those of another table")
+    with query(own_server, parents, children, snapshot="only") as orders:
+        orders.batches()
 
 
 def test_a_table_of_another_engine_is_refused(own_server: MysqlServer) -> None:

@@ -1,0 +1,123 @@
+"""Statements and transactions in the log, on literal events."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+import pytest
+
+from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE, Event
+from flip27_source.enumerators.mysql.split import TableName, position_text
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.mysql.log import Emptied, WindowLog
+
+ORDERS = TableName(schema="shop", name="orders")
+ODD = TableName(schema="shop", name="a#b -- `c")
+QUERY, XID, GTID = 2, 16, 162
+FILE = 1 << 32
+
+
+def events(*parts: tuple[int, bytes]) -> list[Event]:
+    """Events one after the other, each with a length of 100."""
+    starts = [FILE + 4 + 100 * number for number in range(len(parts))]
+    return [Event(kind, at, at + 100, 0, 1, body) for at, (kind, body) in zip(starts, parts, strict=True)]
+
+
+def begin(*, is_statement: bool = False) -> tuple[int, bytes]:
+    return GTID, struct.pack("<QIB", 5, 0, int(is_statement)) + bytes(6)
+
+
+def statement(sql: str, schema: str = "shop") -> tuple[int, bytes]:
+    return QUERY, bytes(8) + bytes([len(schema)]) + bytes(4) + schema.encode() + b"\0" + sql.encode()
+
+
+def read(found: Iterable[Event], *, end: int = 1 << 40) -> tuple[list[str], list[str], WindowLog]:
+    """The tables that were emptied, the losses, and the log."""
+    losses: list[str] = []
+    tables = (ORDERS, ODD)
+    log = WindowLog(
+        first=FILE + 4, end=end, is_wanted=tables.__contains__, known=tables, report_loss=losses.append
+    )
+    emptied = [str(change.table) for change in log.changes(iter(found)) if isinstance(change, Emptied)]
+    return emptied, losses, log
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "TRUNCATE TABLE orders",
+        "truncate orders",
+        "/* why */ TRUNCATE -- now\n TABLE `orders`",
+        "TRUNCATE TABLE shop.orders",
+        "/*!40000 TRUNCATE */ TABLE `shop` . `orders`",
+    ],
+)
+def test_a_truncate_is_found_in_every_spelling(sql: str) -> None:
+    assert read(events(begin(is_statement=True), statement(sql)))[:2] == (["shop.orders"], [])
+
+
+def test_quoted_names_may_have_what_begins_a_comment() -> None:
+    sql = "TRUNCATE `a#b -- ``c`"
+    assert read(events(begin(is_statement=True), statement(sql)))[:2] == ([str(ODD)], [])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "TRUNCATE TABLE other.orders",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `orders`",
+        "DROP TEMPORARY TABLE orders",
+        "CREATE TABLE copies LIKE orders",
+        "ANALYZE TABLE orders",
+        "DROP TABLE /* orders */ others",
+        "GRANT SELECT ON orders TO someone",
+        "DROP DATABASE other",
+    ],
+)
+def test_other_statements_are_no_change_and_no_loss(sql: str) -> None:
+    assert read(events(begin(is_statement=True), statement(sql)))[:2] == ([], [])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE others, `orders`",
+        "RENAME TABLE others TO former, shop.orders TO others",
+        "CREATE OR REPLACE TABLE orders (id INT)",
+        "ALTER ONLINE IGNORE TABLE orders DROP PARTITION a",
+        "ALTER TABLE orders IMPORT TABLESPACE",
+        "UPDATE orders SET v = 1",
+        "SET STATEMENT max_statement_time = 1 FOR DELETE FROM orders",
+        "INSERT INTO other.t SELECT * FROM shop.orders",
+        "DROP DATABASE IF EXISTS `shop`",
+    ],
+)
+def test_changes_without_rows_are_losses(sql: str) -> None:
+    emptied, losses, _ = read(events(begin(is_statement=True), statement(sql)))
+    assert emptied == []
+    assert losses
+    assert "shop.orders was " in losses[0]
+
+
+def test_a_transaction_ends_with_its_commit_and_not_with_a_savepoint() -> None:
+    parts = [begin(), statement("SAVEPOINT a"), statement("ROLLBACK TO `a`"), statement("COMMIT")]
+    log = read(events(*parts))[2]
+    assert position_text(log.next_begins) == "000001:404"
+    with pytest.raises(SplitReadError, match="the log ends within the transaction at 000001:4"):
+        read(events(*parts[:3]))
+
+
+def test_a_window_has_the_transactions_that_begin_before_its_end() -> None:
+    parts = [begin(), (XID, bytes(8)), begin(), (XID, bytes(8)), begin(), (XID, bytes(8))]
+    log = read(events(*parts), end=FILE + 205)[2]
+    assert position_text(log.next_begins) == "000001:404"
+
+
+def test_a_transaction_that_a_killed_server_did_not_finish_is_not_read() -> None:
+    broken = events(begin(is_statement=True), statement("COMMIT"), begin())
+    next_file = 2 << 32 | 4
+    rotate = Event(ROTATE, next_file, next_file, 0, 1, bytes(8) + b"binlog.000002")
+    first = Event(FORMAT_DESCRIPTION, next_file, next_file + 100, 0, 1, b"")
+    log = read([*broken, rotate, first])[2]
+    assert position_text(log.next_begins) == "000002:104"
