@@ -44,10 +44,12 @@ class Sound(SplitEnumerator[Piece]):
         self.number = 0 if state is None else state.number
 
     def start(self) -> None:
-        self.context.call_async(self.list_pieces, self.handle_pieces, period_s=1.0)
+        self.context.call_async(
+            self.list_pieces, self.handle_pieces, argument=lambda _: self.found, period_s=1.0
+        )
 
-    def list_pieces(self) -> list[Piece]:
-        return [Piece(split_id=name) for name in FOUND[self.found :]]
+    def list_pieces(self, found: int) -> list[Piece]:
+        return [Piece(split_id=name) for name in FOUND[found:]]
 
     def handle_pieces(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         assert pieces is not None, error
@@ -84,21 +86,25 @@ class NeverEnds(Sound):
 
 
 class UsesAnIdTwice(Sound):
-    def list_pieces(self) -> list[Piece]:
-        return [replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().list_pieces()]
+    def list_pieces(self, found: int) -> list[Piece]:
+        return [
+            replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().list_pieces(found)
+        ]
 
 
 class NamesBySerialNumber(Sound):
     serial: ClassVar[int] = 0
 
-    def list_pieces(self) -> list[Piece]:
+    def list_pieces(self, found: int) -> list[Piece]:
         NamesBySerialNumber.serial += 1
-        return [replace(piece, split_id=f"{piece.split_id}-{self.serial}") for piece in super().list_pieces()]
+        return [
+            replace(piece, split_id=f"{piece.split_id}-{self.serial}") for piece in super().list_pieces(found)
+        ]
 
 
 class HandsOutTuples(Sound):
-    def list_pieces(self) -> list[Piece]:
-        return [replace(piece, extra=(1, 2)) for piece in super().list_pieces()]
+    def list_pieces(self, found: int) -> list[Piece]:
+        return [replace(piece, extra=(1, 2)) for piece in super().list_pieces(found)]
 
 
 class StartsAtOnce(Sound):
@@ -111,7 +117,7 @@ class StartsAtOnce(Sound):
 
 
 class LooksFromTheStart(Sound):
-    def list_pieces(self) -> list[Piece]:
+    def list_pieces(self, found: int) -> list[Piece]:
         return [Piece(split_id=name) for name in FOUND]
 
 
@@ -157,8 +163,8 @@ class CountsRestarts(Sound):
 
 
 class MovesOnItsThread(Sound):
-    def list_pieces(self) -> list[Piece]:
-        pieces = super().list_pieces()
+    def list_pieces(self, found: int) -> list[Piece]:
+        pieces = super().list_pieces(found)
         self.found += len(pieces)
         return pieces
 
@@ -197,8 +203,8 @@ class RemembersItsCuts(Sound):
 class LooksByCount(Sound):
     """Finds all names again when their number has changed."""
 
-    def list_pieces(self) -> list[Piece]:
-        if len(FOUND) == self.found:
+    def list_pieces(self, found: int) -> list[Piece]:
+        if len(FOUND) == found:
             return []
         self.found = 0
         return [Piece(split_id=name) for name in FOUND]
@@ -226,7 +232,7 @@ class GivesItsThreadTheList(Sound):
         )
 
     def list_others(self, waiting: list[Piece]) -> list[Piece]:
-        return [piece for piece in self.list_pieces() if piece not in waiting]
+        return [piece for piece in self.list_pieces(self.found) if piece not in waiting]
 
 
 BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {

@@ -72,10 +72,10 @@ class FindsGhosts(Sound):
 
     rounds = 0
 
-    def list_pieces(self) -> list[Piece]:
+    def list_pieces(self, found: int) -> list[Piece]:
         self.rounds += 1
         ghosts = [Piece(split_id="ghost")] if self.rounds == 15 else []
-        return [*super().list_pieces(), *ghosts]
+        return [*super().list_pieces(found), *ghosts]
 
 
 class SeesNoGhosts(PieceReader):
@@ -125,8 +125,8 @@ class KeepsAQueueForEachSubtask(Sound):
 class FindsByCount(Sound):
     """Does not find names that sort before the known ones."""
 
-    def list_pieces(self) -> list[Piece]:
-        return [Piece(split_id=name) for name in sorted(FOUND)[self.found :]]
+    def list_pieces(self, found: int) -> list[Piece]:
+        return [Piece(split_id=name) for name in sorted(FOUND)[found:]]
 
 
 class IsAloneAmongAttempts(PieceReader):
@@ -171,8 +171,8 @@ class ChangingReader(PieceReader):
 
 
 class NotesTheVersion(Sound):
-    def list_pieces(self) -> list[Piece]:
-        return [replace(piece, row=len(VERSIONS)) for piece in super().list_pieces()]
+    def list_pieces(self, found: int) -> list[Piece]:
+        return [replace(piece, row=len(VERSIONS)) for piece in super().list_pieces(found)]
 
 
 class LosesRowsThatHaveChanged(ChangingReader):
