@@ -168,7 +168,6 @@ class MysqlEnumerator(
         end = self._assigner.window_end(first, budget.bytes or MOST_WINDOW_BYTES)
         if end is None:
             return None
-        self._state = replace(state, planned_to=end)
         window = LogWindow(
             first=first,
             end=end,

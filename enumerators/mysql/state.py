@@ -20,7 +20,6 @@ class MysqlState:
         server: the identity of the server.
         log: the name of the log's files, without their numbers; None with ``snapshot=only``.
         start: where the first transaction begins that was not read in a complete batch.
-        planned_to: the end of the newest planned window.
         gtid: the id of the last transaction before ``start``; None if it is not known.
         log_assigned: whether the log was assigned: its position is then in its split.
         returned: chunks that were added back.
@@ -31,7 +30,6 @@ class MysqlState:
     log: str | None
     start: int
     tables: Tables
-    planned_to: int = 0
     gtid: str | None = None
     log_assigned: bool = False
     returned: tuple[MysqlSplit, ...] = ()

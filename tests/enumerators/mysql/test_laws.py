@@ -44,10 +44,10 @@ class Orders:
         self.execute(f"UPDATE orders SET v = 'update {next(self.numbers)}'")
 
     def change(self) -> None:
-        """Update a row of the first chunk and one of the last, insert one, delete one, and move one."""
+        """Update other rows each time, insert one, delete one, and move one."""
         number = next(self.numbers)
         self.execute(
-            f"UPDATE orders SET v = 'change {number}' WHERE id IN (1, 12)",
+            f"UPDATE orders SET v = 'change {number}' WHERE id % 6 = {number % 6}",
             f"INSERT INTO orders VALUES ({100 + number}, 'new')",
             f"DELETE FROM orders WHERE id = {99 + number}",
             "UPDATE orders SET id = IF(id = 5, 50, 5) WHERE id IN (5, 50)",
