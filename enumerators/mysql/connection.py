@@ -26,7 +26,7 @@ START_AGAIN = "start a query with a new stateLocation, whose snapshot has all ro
 _SETTINGS = "SET time_zone = '+00:00', sql_mode = '', {} = 'REPEATABLE-READ'"
 _ISOLATION = ("tx_isolation", "transaction_isolation")
 """The variable's name in MariaDB before 11.1, and its name in others."""
-_REMEDIES = {
+REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
     1142: "GRANT SELECT ON <table> TO <account>",
@@ -109,7 +109,7 @@ def _failed(options: Options, doing: str, error: Any) -> ServerError:
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     shown = said if code is None else f"{said} [{code}]"
     return ServerError(
-        f"{doing} failed on {place(options)}: {shown}", remedy=_REMEDIES.get(code or 0), code=code
+        f"{doing} failed on {place(options)}: {shown}", remedy=REMEDIES.get(code or 0), code=code
     )
 
 

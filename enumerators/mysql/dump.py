@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import Connection, ServerError, rows_of
+from flip27_source.enumerators.mysql.connection import REMEDIES, Connection, ServerError, rows_of
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset, position_of
 from flip27_source.options import Options
 
@@ -100,6 +100,8 @@ def _packets(connection: Connection) -> Iterator[bytes]:
         elif packet[0] == _ERROR:
             (code,) = struct.unpack_from("<H", packet, 1)
             said = packet[3:].decode("utf-8", "replace")
-            raise ServerError(f"the server does not send its log: {said[6:]} [{code}]", code=code)
+            raise ServerError(
+                f"the server does not send its log: {said[6:]} [{code}]", remedy=REMEDIES.get(code), code=code
+            )
         elif packet[0] == _END:
             return

@@ -6,7 +6,7 @@ thread; what is read when is decided by :mod:`flip27_source.snapshot_then_log.as
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import ClassVar
@@ -30,13 +30,13 @@ from flip27_source.enumerators.mysql.split import (
     TableRules,
 )
 from flip27_source.enumerators.mysql.state import MysqlState, chunk_split, held_chunks, without_chunks
-from flip27_source.enumerators.mysql.table_patterns import matched
+from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import EditError, some_of
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.snapshot_then_log.assigner import PositionAssigner
 from flip27_source.snapshot_then_log.tables import TableProgress
-from flip27_source.source_checks import ChecksBeforeStart
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.split import SplitSize
 
 CHUNKS_PER_SUBTASK = 8
@@ -52,7 +52,13 @@ _WITHOUT_GAPS = (
 
 
 class MysqlEnumerator(
-    HoldsSplits, CutsSomeSplits, LimitsEdits, FindsSchema, ChecksBeforeStart, SplitEnumerator[MysqlSplit]
+    HoldsSplits,
+    CutsSomeSplits,
+    LimitsEdits,
+    FindsSchema,
+    ChecksSource,
+    ChecksBeforeStart,
+    SplitEnumerator[MysqlSplit],
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
 
@@ -88,6 +94,12 @@ class MysqlEnumerator(
     def check_before_start(cls, options: Options) -> None:
         """Check that PyMySQL is installed; the server may be down for a moment."""
         imported()
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        from flip27_source.enumerators.mysql.check import findings
+
+        return findings(options)
 
     @classmethod
     def splits_in(cls, state: MysqlState | None) -> Sequence[MysqlSplit]:
@@ -263,7 +275,7 @@ class MysqlEnumerator(
         if result.tables is None:
             return
         patterns, database = self.options_given[opts.TABLES] or (), self.options_given[opts.DATABASE]
-        assigner.keep(lambda table: matched(patterns, table.schema, table.name, database=database))
+        assigner.keep(lambda table: matched(patterns, table.schema, table.name, own_schema=database))
         for found in result.tables:
             if self._run.reads_tables:
                 # In a batch read the chunks of a table could not be read in one snapshot.

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from flip27_source.enumerators.mysql.split import parse_position
-from flip27_source.enumerators.mysql.table_patterns import TablePattern, table_patterns
+from flip27_source.enumerators.mysql.table_patterns import table_patterns
+from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.options import (
     Change,
     FirstStartOption,

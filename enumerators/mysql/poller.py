@@ -22,7 +22,7 @@ from flip27_source.enumerators.mysql.server import (
 )
 from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.enumerators.mysql.state import MysqlState
-from flip27_source.enumerators.mysql.table_patterns import matched
+from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
@@ -194,7 +194,9 @@ class ServerPoller:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         patterns = self._options[opts.TABLES] or ()
         database = self._options[opts.DATABASE]
-        old = [one for one in request.cut if matched(patterns, one[0].schema, one[0].name, database=database)]
+        old = [
+            one for one in request.cut if matched(patterns, one[0].schema, one[0].name, own_schema=database)
+        ]
         new: list[Uncut] = [
             (one.table, one.cut_by, None)
             for one in tables or ()

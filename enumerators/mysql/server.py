@@ -14,7 +14,7 @@ from flip27_source.enumerators.mysql.split import (
     position_of,
     position_text,
 )
-from flip27_source.enumerators.mysql.table_patterns import TablePattern, matched
+from flip27_source.enumerators.table_patterns import TablePattern, matched
 from flip27_source.errors import DiscoveryError
 
 _OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
@@ -148,9 +148,9 @@ def find_tables(
     """
     own = ", ".join(f"'{name}'" for name in _OWN_DATABASES)
     listed = rows_of(connection, _TABLES.format(own=own))
-    chosen = [row for row in listed if matched(patterns, row[0], row[1], database=database)]
+    chosen = [row for row in listed if matched(patterns, row[0], row[1], own_schema=database)]
     for pattern in patterns:
-        if pattern.is_name and not any(pattern.matches(*row[:2], database=database) for row in chosen):
+        if pattern.is_name and not any(pattern.matches(*row[:2], own_schema=database) for row in chosen):
             raise DiscoveryError(
                 f"table {pattern.text} of option tables does not exist, or the account may not read it",
                 remedy="create it, grant SELECT on it, or correct the option tables",

@@ -36,7 +36,7 @@ from flip27_source.enumerators.mysql.split import (
     position_of,
     position_text,
 )
-from flip27_source.enumerators.mysql.table_patterns import matched
+from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.schemas.column_changes import ColumnChanges
@@ -193,7 +193,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
     def _named(self, table: TableName) -> bool:
         patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]
-        return matched(patterns, table.schema, table.name, database=database)
+        return matched(patterns, table.schema, table.name, own_schema=database)
 
     def _delivered(
         self, part: TableRows | Emptied, rules: dict[TableName, TableRules], emptied: dict[TableName, None]

@@ -1,0 +1,79 @@
+"""What ``flip27 check`` finds about the server, its log and the tables. Changes nothing on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql.connection import Connection, ServerError, checked, connect, variable
+from flip27_source.enumerators.mysql.dump import events
+from flip27_source.enumerators.mysql.schema import typed_schema
+from flip27_source.enumerators.mysql.server import check_cascades, check_server, find_tables, log_end
+from flip27_source.enumerators.mysql.split import position_text
+from flip27_source.errors import Flip27Error
+from flip27_source.options import Options
+from flip27_source.source_checks import Finding, failed, ok, ok_unless, warning
+
+LEAST_DAYS = 3
+"""A log that is kept for less is deleted over a long weekend."""
+
+
+def findings(options: Options) -> Iterator[Finding]:
+    """All findings."""
+    reads_log = options[opts.SNAPSHOT] != "only"
+    try:
+        with closing(connect(options)) as connection:
+            yield from _of_server(connection, reads_log=reads_log)
+            yield from _of_tables(connection, options, reads_log=reads_log)
+            if reads_log:
+                yield _of_log(connection, options)
+    except ServerError as error:
+        yield failed("server", error.what, error.remedy)
+
+
+def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
+    version = connection.get_server_info()
+    yield ok_unless("server", version, lambda: check_server(connection, reads_log=reads_log))
+    kept_s = int(float(variable(connection, "binlog_expire_logs_seconds") or 0))
+    if reads_log and 0 < kept_s < LEAST_DAYS * 86_400:
+        yield warning(
+            "age of the log",
+            f"the server deletes its log after {kept_s} seconds, also what no query has read",
+            f"SET GLOBAL binlog_expire_logs_seconds = {LEAST_DAYS * 86_400} or more, as long as a query may "
+            "be down",
+        )
+
+
+def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> Iterator[Finding]:
+    try:
+        patterns = options.require(opts.TABLES, why="the mysql source reads tables")
+        tables = find_tables(connection, patterns, database=options[opts.DATABASE])
+        if reads_log:
+            check_cascades(connection, [one.table for one in tables])
+    except Flip27Error as error:
+        yield failed("tables", error.what, error.remedy)
+        return
+    if not tables:
+        yield warning("tables", "no table has a name of option tables", "create one, or correct the option")
+    for found in tables:
+        key = f"in chunks along {', '.join(found.cut_by)}" if found.cut_by else "as one chunk"
+        text = f"{len(found.columns)} columns, read {key}"
+        look = partial(typed_schema, found) if options[opts.CHANGE_FORMAT] == "typed" else lambda: None
+        yield ok_unless(f"table {found.table}", text, look)
+
+
+def _of_log(connection: Connection, options: Options) -> Finding:
+    """Read the first event of the log, as a task would."""
+
+    def read() -> str:
+        end = log_end(connection)
+        with closing(connect(options)) as stream:
+            next(events(stream, options, log=end.log, position=end.first))
+        return f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}"
+
+    try:
+        return ok("log", checked(options, "reading the log", read))
+    except ServerError as error:
+        return failed("log", error.what, error.remedy)
