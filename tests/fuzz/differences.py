@@ -122,8 +122,8 @@ def _without_binary(case: Case) -> Case:
 
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
     """Remove the lines that neither a strict JSON parser nor ours accepts."""
-    # Of a case with parsed lines, options are Spark's, and some of them would be refused here.
-    given = {name: text for name, text in case.options.items() if name != "lineSep"}
+    # Of a case with parsed lines, options are Spark's, and other ones would be refused here.
+    given = {name: text for name, text in case.options.items() if name.startswith("allow")}
     dialect = json_dialect(Options.parse(given, JsonLinesReader.options))
     if case.options.get("multiLine") == "true":
         lines = [data]
@@ -264,9 +264,12 @@ DIFFERENCES: Sequence[Difference] = (
         name="broken JSON",
         readers=("json", "parsed json"),
         spark="keeps the fields that its parser has read before it finds that the line is not JSON",
-        here="the row is malformed as well; fewer or other fields of it may be kept",
+        here="the row is malformed as well; fewer or other fields of it may be kept, and with `parsed` the "
+        "rows of an array",
         why="which fields depends on where Spark's parser continues in a broken line, which is not specified",
-        shows=_is_of_a_malformed_row,
+        shows=lambda case, mismatch: (
+            _is_of_a_malformed_row(case, mismatch) or (mismatch.kind == "rows" and case.side == "parsed")
+        ),
         without=_without_broken_lines,
     ),
     Difference(
