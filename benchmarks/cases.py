@@ -16,6 +16,7 @@ from tests.s3_server import new_bucket, s3_endpoint
 from . import known_tree
 from .data import DataCache, Dataset
 from .kafka_cases import kafka_outcomes
+from .mysql import mysql_outcomes
 from .outcomes import (
     Outcome,
     Rounds,
@@ -304,6 +305,10 @@ def _postgres(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     return postgres_outcomes(bench.sizes, bench.conf)
 
 
+def _mysql(bench: Bench, _pair: Pair | None) -> list[Outcome]:
+    return mysql_outcomes(bench.sizes, bench.conf)
+
+
 def _kafka(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     return kafka_outcomes(bench.sizes, bench.conf)
 
@@ -338,6 +343,7 @@ CASES = (
     Case(name="known", target=Target("at most", 100, "ms"), run=_known_files, needs_spark=False),
     Case(name="known-10x", target=Target("at most", 10, "s"), run=_very_many_known_files, needs_spark=False),
     Case(name="postgres", target=HALF, run=_postgres, needs_spark=False),
+    Case(name="mysql", target=HALF, run=_mysql, needs_spark=False),
     Case(name="kafka", target=HALF, run=_kafka, needs_spark=False),
     Case(name="reports", target=Target("at most", 25, "ms"), run=_report_cost, needs_spark=False),
 )

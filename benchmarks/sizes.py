@@ -52,6 +52,8 @@ class Sizes:
     postgres_changes: int
     postgres_rows: int
     postgres_commits: int
+    mysql_changes: int
+    mysql_transactions: int
     kafka_messages: int
     kafka_values: int
     kafka_partitions: int
@@ -82,6 +84,8 @@ FULL = Sizes(
     postgres_changes=1_000_000,
     postgres_rows=5_000_000,
     postgres_commits=300,
+    mysql_changes=1_000_000,
+    mysql_transactions=100_000,
     kafka_messages=5_000_000,
     kafka_values=1_000_000,
     kafka_partitions=5_000,
@@ -112,6 +116,8 @@ QUICK = Sizes(
     postgres_changes=20_000,
     postgres_rows=50_000,
     postgres_commits=20,
+    mysql_changes=20_000,
+    mysql_transactions=2_000,
     kafka_messages=20_000,
     kafka_values=20_000,
     kafka_partitions=200,

@@ -40,6 +40,8 @@ SMALL = dataclasses.replace(
     postgres_changes=1_000,
     postgres_rows=1_000,
     postgres_commits=1,
+    mysql_changes=1_000,
+    mysql_transactions=50,
     kafka_messages=1_000,
     kafka_values=1_000,
     kafka_partitions=20,
@@ -55,7 +57,7 @@ REPEATED = {
 }  # fmt: skip
 """Cases that run the same code as other cases, with other sizes; ``make bench-quick`` runs them, too."""
 
-WITH_SERVERS = {"postgres": 5, "kafka": 6}
+WITH_SERVERS = {"postgres": 5, "mysql": 2, "kafka": 6}
 """Cases that need a server, and how many lines they report; only `make test-long` runs them."""
 
 TRIED = [case for case in CASES if case.name not in REPEATED | set(WITH_SERVERS)]
