@@ -18,6 +18,7 @@ from flip27_source.readers.scalars.text_bytes import Bools, Int64s
 from flip27_source.snapshot_then_log import delivery
 
 READ, TRUNCATE = "r", "t"
+_OPS = (INSERT, UPDATE, DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +73,15 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     ends = np.cumsum(sizes)
     data = np.frombuffer(b"".join([*(event.images for event in rows.events), PADDING]), np.uint8)
     images = find_images(data, ends - sizes, ends, table.columns)
-    ops = np.array([event.op for event in rows.events])[images.events]
-    is_update = ops == UPDATE
+    ops = np.array([_OPS.index(event.op) for event in rows.events], np.int64)[images.events]
+    is_update = ops == _OPS.index(UPDATE)
     # The images of an update are a pair: the row before and the row after.
-    is_second = is_update & (images.numbers % 2 == 1)
-    of_change = np.flatnonzero(~is_second)
-    op = ops[of_change]
-    has_before, has_after = op != INSERT, op != DELETE
-    after_at = np.where(op == UPDATE, of_change + 1, of_change)
-    events = [rows.events[number] for number in images.events[of_change].tolist()]
+    of_change = np.flatnonzero(~is_update | (images.numbers % 2 == 0))
+    op, events = ops[of_change], images.events[of_change]
+    has_before, has_after = op != _OPS.index(INSERT), op != _OPS.index(DELETE)
+    after_at = of_change + is_update[of_change]
     known = list(dict.fromkeys(event.transaction for event in rows.events))
-    numbers = {id(transaction): number for number, transaction in enumerate(known)}
+    numbers = {transaction: number for number, transaction in enumerate(known)}
     names = [column.name for column in table.columns]
     after: dict[str, pa.Array] = {}
     before: dict[str, pa.Array] = {}
@@ -93,10 +92,10 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     changes = Changes(
         table=table.table,
         key=table.key_names,
-        op=pa.array(op.tolist(), pa.string()),
-        pos=np.array([event.transaction.position for event in events], np.int64),
-        seq=np.array([event.seq for event in events], np.int64) + images.numbers[of_change],
-        transactions=np.array([numbers[id(event.transaction)] for event in events], np.int64),
+        op=pa.array(_OPS).take(pa.array(op)),
+        pos=np.array([event.transaction.position for event in rows.events], np.int64)[events],
+        seq=np.array([event.seq for event in rows.events], np.int64)[events] + images.numbers[of_change],
+        transactions=np.array([numbers[event.transaction] for event in rows.events], np.int64)[events],
         known=known,
         after=after,
         before=before,
