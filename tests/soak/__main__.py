@@ -1,8 +1,8 @@
 """``make soak``: kills processes at random points under load and counts the rows that came out.
 
 The parts, in this order: disasters of all kinds on queries of all kinds; a source that exchanges events;
-tables of PostgreSQL; topics of Kafka; objects on S3, listed or notified; queries in the clouds; random
-histories of files. If parts are named on the command line, the others are left out.
+tables of PostgreSQL and MariaDB; topics of Kafka; objects on S3, listed or notified; queries in the clouds;
+random histories of files. If parts are named on the command line, the others are left out.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .clouds import CLOUDS
 from .clouds import play as play_on_cloud
 from .disasters import FAULT_RATE, Disasters, DriverKills, Outcome
 from .faults import in_a_mount_namespace
+from .mysql_disasters import mysql_disasters
 from .notified_objects import notified
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
@@ -90,6 +91,14 @@ def _tables(_: argparse.Namespace, kills: int, seed: int) -> bool:
 
     def play(folder: Path, say: Callable[[str], None]) -> Outcome:
         with table_disasters(folder, version=version, seed=seed, kills=kills, say=say) as disasters:
+            return disasters.run()
+
+    return _exact(play)
+
+
+def _mysql(_: argparse.Namespace, kills: int, seed: int) -> bool:
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        with mysql_disasters(folder, seed=seed, kills=kills, say=say) as disasters:
             return disasters.run()
 
     return _exact(play)
@@ -170,6 +179,7 @@ PARTS = {
     "disasters": Part(_disasters, 60, "kills of processes"),
     "kills": Part(_talkative, 100, "kills of drivers of a source that exchanges events"),
     "postgres": Part(_tables, 50, "kills while tables of PostgreSQL are copied"),
+    "mysql": Part(_mysql, 50, "kills while tables of MariaDB are copied"),
     "kafka": Part(_topics, 50, "kills while topics of Kafka are copied"),
     "objects": Part(_objects, 10_000, "objects on S3"),
     "notified": Part(_notified, 10_000, "objects that events name, 100000 for the long form"),

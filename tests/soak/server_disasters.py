@@ -7,13 +7,16 @@ import threading
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .disasters import OURS, Disasters
 from .life import Life
 from .shapes import Places, Shape
 from .table_copies import WrittenTables
 from .topic_copies import WrittenTopics
+
+if TYPE_CHECKING:
+    from .mysql_disasters import WrittenDatabase
 
 PROCESSES = {"worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10}
 """How often each process is killed, relative to 30 kills of the server."""
@@ -42,7 +45,7 @@ class ServerDisasters(Disasters):
 
     @property
     @abstractmethod
-    def _written(self) -> WrittenTables | WrittenTopics:
+    def _written(self) -> WrittenTables | WrittenDatabase | WrittenTopics:
         """What the query reads."""
 
     def _write(self, stop: threading.Event) -> None:

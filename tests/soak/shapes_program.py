@@ -25,6 +25,7 @@ from flip27_source.cli.demo.process import obey_parent
 from tests.spark.jvm import jvm_of
 from tests.spark.streams import ENDING, UNTIL_END, run_to_end
 
+from .mysql_disasters import MysqlCopy
 from .shapes import SHAPES, Places, Shape
 from .table_copies import TableCopy
 from .topic_copies import TopicCopy
@@ -166,7 +167,7 @@ def main(argument: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    known = {**SHAPES, TableCopy.name: TableCopy, TopicCopy.name: TopicCopy}
+    known = {**SHAPES, **{shape.name: shape for shape in (TableCopy, MysqlCopy, TopicCopy)}}
     shapes = [
         known[name](
             Places(root=Path(asked["root"]) / name, state=Path(asked["state"]) / name), asked["given"]

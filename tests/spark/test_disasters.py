@@ -1,4 +1,4 @@
-"""Disasters on real Spark: short forms of ``make soak`` with ``--disasters``, ``--postgres``, ``--kafka``."""
+"""Disasters on real Spark: short forms of parts of ``make soak``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.postgres_server import NEWEST
 from tests.soak.disasters import Disasters
+from tests.soak.mysql_disasters import mysql_disasters
 from tests.soak.table_disasters import table_disasters
 from tests.soak.topic_disasters import BROKER, topic_disasters
 
@@ -37,6 +38,18 @@ def test_copies_of_tables_stay_exact_while_processes_and_the_server_are_killed(t
     assert outcome.kills.total() == len(TABLE_MOVES)
     assert outcome.batches > 10
     assert outcome.counts["table-copy"].rows > 0
+
+
+@pytest.mark.slow  # a short form of the soak
+def test_copies_of_mariadb_tables_stay_exact_while_processes_and_the_server_are_killed(
+    tmp_path: Path,
+) -> None:
+    with mysql_disasters(tmp_path, seed=27, kills=len(TABLE_MOVES), say=print) as disasters:
+        outcome = disasters.run(TABLE_MOVES)
+    assert outcome.is_exact, "\n".join(outcome.lines())
+    assert outcome.kills.total() == len(TABLE_MOVES)
+    assert outcome.batches > 10
+    assert outcome.counts["mysql-copy"].rows > 0
 
 
 TOPIC_MOVES = (BROKER, "worker", "driver", BROKER)
