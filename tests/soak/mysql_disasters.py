@@ -149,8 +149,10 @@ class WrittenDatabase:
         name = f"{self.statements}:{key}"
         return self._chance.choice(
             [
-                f"INSERT INTO {table} VALUES ({key}, '{name}', REPEAT('x', {key})) "
-                f"ON DUPLICATE KEY UPDATE name = '{name}'",
+                (
+                    f"INSERT INTO {table} VALUES ({key}, '{name}', REPEAT('x', {key})) "
+                    f"ON DUPLICATE KEY UPDATE name = '{name}'"
+                ),
                 f"UPDATE {table} SET name = '{name}' WHERE id BETWEEN {key} AND {key + 3}",
                 f"DELETE FROM {table} WHERE id = {key}",
                 f"UPDATE IGNORE {table} SET id = {other} WHERE id = {key}",
