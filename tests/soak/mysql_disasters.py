@@ -149,10 +149,7 @@ class WrittenDatabase:
         name = f"{self.statements}:{key}"
         return self._chance.choice(
             [
-                (
-                    f"INSERT INTO {table} VALUES ({key}, '{name}', REPEAT('x', {key})) "
-                    f"ON DUPLICATE KEY UPDATE name = '{name}'"
-                ),
+                f"REPLACE INTO {table} VALUES ({key}, '{name}', REPEAT('x', {key}))",
                 f"UPDATE {table} SET name = '{name}' WHERE id BETWEEN {key} AND {key + 3}",
                 f"DELETE FROM {table} WHERE id = {key}",
                 f"UPDATE IGNORE {table} SET id = {other} WHERE id = {key}",
@@ -166,9 +163,7 @@ class MysqlDisasters(ServerDisasters):
     shape = MysqlCopy
     victims: ClassVar[Mapping[str, int]] = {SERVER: 30, **PROCESSES}
     server = SERVER
-    away = re.compile(
-        r"Lost connection|Can't connect|closed the connection|server has gone away|refused|reset"
-    )
+    away = re.compile(r"Lost connection|Can't connect|closed the connection|has gone away|refused|reset")
 
     def __init__(self, root: Path, server: MysqlServer, database: str, *, seed: int, **more: Any) -> None:
         self.tables = WrittenDatabase(server, database, seed)
