@@ -77,7 +77,7 @@ def connect(options: Options) -> Connection:
             charset="utf8mb4",
             autocommit=True,
             conv=converters,
-            **({} if ca is None else {"ssl": {"ca": ca, "check_hostname": True}}),
+            **({} if ca is None else {"ssl_ca": ca, "ssl_verify_cert": True, "ssl_verify_identity": True}),
         )
     except pymysql.err.MySQLError as error:
         raise _failed(options, "connecting", error) from None

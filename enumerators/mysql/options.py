@@ -71,8 +71,8 @@ READ_TIMEOUT: Option[float] = ReadingOption(
 )
 SSL_CA: Option[str | None] = ReadingOption(
     name="sslCa",
-    default_text="no TLS",
-    doc="File with the certificates of trusted authorities: the connection then uses TLS, and the server's "
+    default_text="the server's certificate is not checked",
+    doc="File with the certificates of trusted authorities: the connection has to use TLS, and the server's "
     "certificate must be valid for the host.",
 )
 TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
+from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine
+from tests.certificates import self_signed
 from tests.enumerators.mysql.reading import Query, query, values_of
 from tests.mysql_server import MysqlServer, mysql_server
 
@@ -269,6 +272,26 @@ def test_an_account_that_may_not_read_the_log_is_told_what_it_needs(own_server: 
         orders.options |= {"user": account.name, "password": account.password}
         with pytest.raises(Flip27Error, match=re.escape("GRANT REPLICATION SLAVE, BINLOG MONITOR")):
             orders.catch_up()
+
+
+def test_connections_use_tls_with_a_file_of_trusted_certificates(tmp_path: Path) -> None:
+    for name in ("ours", "other"):
+        (tmp_path / name).mkdir()
+    ours, other = (str(self_signed(tmp_path / name)) for name in ("ours", "other"))
+    privileges = "SELECT, REPLICATION SLAVE, BINLOG MONITOR"
+    with (
+        mysql_server(ssl_cert=ours, ssl_key=ours) as server,
+        server.account(privileges) as account,
+        query(server, ORDERS, FOUR) as orders,
+    ):
+        orders.execute(f"ALTER USER '{account.name}'@'127.0.0.1' REQUIRE SSL")
+        orders.options |= {"user": account.name, "password": account.password, "sslCa": ours}
+        orders.batches()
+        assert len(orders.write("UPDATE orders SET v = 'x'")) == 4
+        names = {option.name for option in MysqlEnumerator.options}
+        options = {name: text for name, text in orders.options.items() if name in names} | {"sslCa": other}
+        with pytest.raises(Flip27Error, match="certificate verify failed"):
+            MysqlEnumerator.find_schema(Options.parse(options, MysqlEnumerator.options))
 
 
 def test_a_password_and_its_variable_exclude_each_other(own_server: MysqlServer) -> None:

@@ -10,19 +10,14 @@ import ssl
 import tracemalloc
 import zlib
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 import requests
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.errors import AccessError, SplitReadError
+from tests.certificates import self_signed
 from tests.http_api import Answer, Fails, HttpApi, Misbehaviour, Params, Says, http_api
 from tests.raw_server import RawServer, answer, drips, floods, raw_server, says
 from tests.readers.http_api.reading import KINDS, Share, read, reader_of
@@ -282,26 +277,7 @@ def test_bytes_beyond_the_length_of_a_response_are_not_taken_for_the_next_respon
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a key and a certificate for 127.0.0.1."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    plain = serialization.NoEncryption()
-    written = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(written + made.public_bytes(serialization.Encoding.PEM))
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_tls_responses_are_read_and_dripping_ones_are_aborted(
