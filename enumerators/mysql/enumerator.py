@@ -263,8 +263,6 @@ class MysqlEnumerator(
         assert self._assigner is not None
         self._take_tables(self._assigner, result)
         if result.end is not None:
-            if self._run.is_bounded:
-                self._assigner.end_at(result.end.end)
             self._assigner.log_ends_at(result.end.end)
         for cut in result.cuts:
             self._assigner.cut(cut)
