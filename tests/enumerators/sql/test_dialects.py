@@ -159,8 +159,8 @@ def test_no_part_of_an_unescaped_password_is_in_the_error_of_a_driver(uri: str) 
 
 
 def test_the_remedy_for_a_missing_driver_names_its_package() -> None:
-    with pytest.raises(OptionError, match=r"pip install 'flip27-source\[sql\]' pymysql on the driver"):
-        SqlAlchemyDatabase("mysql+pymysql://flip27@127.0.0.1:1/shop", None)
+    with pytest.raises(OptionError, match=r"pip install 'flip27-source\[sql\]' pymssql on the driver"):
+        SqlAlchemyDatabase("mssql+pymssql://flip27@127.0.0.1:1/shop", None)
 
 
 @pytest.mark.parametrize(
