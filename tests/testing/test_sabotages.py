@@ -123,7 +123,9 @@ def test_state_that_is_large_is_named_in_a_warning(
 
 def test_many_small_splits_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     assert list(run(literal_source({f"split {number}": [number] for number in range(20_000)})))
-    assert [str(warning.message) for warning in recwarn] == []
+    # Connections of other tests in this process may be collected meanwhile.
+    ours = [warning for warning in recwarn if not issubclass(warning.category, ResourceWarning)]
+    assert [str(warning.message) for warning in ours] == []
 
 
 @pytest.mark.parametrize("enumerator", [TableThenLog, TableThenWindows])
