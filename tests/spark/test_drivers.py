@@ -85,7 +85,7 @@ def test_one_of_two_drivers_on_one_checkpoint_stops_and_nothing_is_lost_or_repea
     with soak.life() as one, soak.life() as other:
         for driver in (one, other):
             driver.tell("once")
-        until(lambda: bool(one.ended or other.ended), one.child.log_tail)
+        until(lambda: bool(one.ended or other.ended), one.child.log_tail, seconds=300)
         errors = [ended.error for ended in (*one.ended, *other.ended)]
     assert any(words in error for error in errors for words in TOLD), errors
     soak.finish()
