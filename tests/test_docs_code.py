@@ -26,6 +26,7 @@ from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.kafka.reading import stream
 from tests.http_api import http_api
 from tests.kafka_server import kafka_broker
+from tests.mysql_server import HOST, mysql_server
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
 from tests.pages.shop import changes_are_those_of_the_page, recipes_follow_the_table
@@ -271,6 +272,27 @@ def upgrading(page: PageRun) -> None:
     page.run()
 
 
+def mysql(page: PageRun) -> None:
+    statements = [
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer VARCHAR(20), amount DECIMAL(8, 2))",
+        "INSERT INTO shop.orders VALUES (1, 'Ada', 9.50), (2, 'Grace', 3.00)",
+        *(block.text for block in blocks_of("docs/mysql.md") if block.text.startswith("CREATE USER")),
+    ]
+    with mysql_server() as server:
+        with server.connect() as connection, connection.cursor() as cursor:
+            for statement in ";".join(statements).split(";"):
+                if statement.strip():
+                    cursor.execute(statement)
+        page.places |= {"db.internal": HOST, "3306": str(server.port)}
+        page.run()
+        rows = delivered(page.names["orders"], "mysql")
+        assert sorted((row.id, row.customer, row["_op"]) for row in rows) == [
+            (1, "Ada", "r"),
+            (2, "Grace", "r"),
+        ]
+
+
 def cli(page: PageRun) -> None:
     library = page.place("/opt/spark/python/lib")
     library.mkdir(parents=True)
@@ -297,6 +319,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/http.md": http,
     "docs/kafka.md": kafka,
     "docs/monitoring.md": monitoring,
+    "docs/mysql.md": mysql,
     "docs/postgres.md": changes_are_those_of_the_page,
     "docs/postgres_recipes.md": recipes_follow_the_table,
     "docs/quickstart.md": quickstart,
