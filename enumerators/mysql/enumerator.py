@@ -64,7 +64,6 @@ class MysqlEnumerator(
 
     options: ClassVar = opts.MYSQL_OPTIONS
     default_reader: ClassVar[str | None] = "mysql"
-    repeatable: ClassVar[bool] = False
 
     def __init__(
         self, context: SplitEnumeratorContext[MysqlSplit], options: Options, state: MysqlState | None = None
@@ -83,7 +82,6 @@ class MysqlEnumerator(
         self._assigner = None if state is None else self._assigner_of(state)
         self._is_first_window = True
         self._poller = ServerPoller(options, self._run, report_data_loss=context.report_data_loss)
-        self._request = self._next_request()
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
@@ -137,8 +135,9 @@ class MysqlEnumerator(
     def start(self) -> None:
         """Poll the server: once in a run that ends, otherwise again and again."""
         self.context.call_async(
-            lambda: self._poller.poll(self._request),
+            self._poller.poll,
             self._polled,
+            argument=self._next_request,
             period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
         )
@@ -231,7 +230,6 @@ class MysqlEnumerator(
             self._assigner.reads_up_to(event.end)
             self._is_first_window = False
             self._state = replace(self._state, start=event.end, gtid=event.gtid or self._state.gtid)
-        self._request = self._next_request()
 
     def wants_checkpoint(self) -> bool:
         """Whether the start of the log is known and must still be stored."""
@@ -247,7 +245,6 @@ class MysqlEnumerator(
             log_assigned=self._log_assigned,
             returned=tuple(self._returned),
         )
-        self._request = self._next_request()
         return self._state
 
     def close(self) -> None:
@@ -266,7 +263,6 @@ class MysqlEnumerator(
             self._assigner.log_ends_at(result.end.end)
         for cut in result.cuts:
             self._assigner.cut(cut)
-        self._request = self._next_request()
 
     def _take_tables(self, assigner: PositionAssigner[TableName], result: PollResult) -> None:
         """Read these tables of the option from now on, if the poll has listed them."""
@@ -282,7 +278,7 @@ class MysqlEnumerator(
             else:
                 assigner.add_known(found.table)
 
-    def _next_request(self) -> PollRequest:
+    def _next_request(self, _live: Sequence[MysqlSplit]) -> PollRequest:
         assigner = self._assigner
         if assigner is None:
             return PollRequest(state=self._state)
