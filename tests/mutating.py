@@ -28,3 +28,13 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Patch]:
         return patch
 
     return patch_of
+
+
+def assert_found(simulate: Callable[[int], object], seeds: int) -> None:
+    """Fail unless one of the seeds fails."""
+    for seed in range(seeds):
+        try:
+            simulate(seed)
+        except Exception:  # noqa: BLE001 - includes errors that the defect itself raises
+            return
+    pytest.fail(f"none of {seeds} seeds finds the defect")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 from flip27_source.snapshot_then_log import delivery
 from flip27_source.snapshot_then_log.assigner import PositionAssigner, SnapshotThenLog
 from flip27_source.snapshot_then_log.tables import TableProgress
+from tests.mutating import Patch, assert_found
 from tests.snapshot_then_log.table_in_chunks import STEP, Change, Progress, Query, Server, copy_of
 
 SEEDS = int(os.environ.get("FLIP27_MODEL_SEEDS", "300"))
@@ -81,9 +81,6 @@ def test_the_histories_read_log_beside_chunks_and_chunks_again() -> None:
     assert sum(query.windows_beside_chunks for query in queries) > 50
 
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
 def the_last_mark_of_a_chunk_counts(patch: pytest.MonkeyPatch) -> None:
     original = TableProgress.after_read
 
@@ -133,9 +130,4 @@ def test_every_defect_is_found(defect: str | Patch, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(*SIMPLE_DEFECTS[defect])
     else:
         defect(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        try:
-            simulate(seed)
-        except Exception:  # noqa: BLE001 - includes errors that the defect itself raises
-            return
-    pytest.fail(f"none of {MOST_SEEDS} seeds finds the defect")
+    assert_found(simulate, MOST_SEEDS)

@@ -21,6 +21,7 @@ from flip27_source.readers.postgres import delivered_changes
 from flip27_source.snapshot_then_log.tables import Cut
 from tests.enumerators.postgres.model_query import ModelQuery, Row
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot
+from tests.mutating import Patch, assert_found
 
 SEEDS = int(os.environ.get("FLIP27_MODEL_SEEDS", "300"))
 MOST_SEEDS = 3_000
@@ -199,9 +200,6 @@ def test_the_interleavings_reach_the_cases_that_matter() -> None:
     assert polled_again > 1
 
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
 def commits_are_compared_by_position(patch: pytest.MonkeyPatch) -> None:
     """Flink CDC's rule: a chunk contains the changes that are in the log before the chunk is read."""
 
@@ -365,9 +363,4 @@ def test_every_defect_is_found(defect: str | Patch, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(*SIMPLE_DEFECTS[defect])
     else:
         defect(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        try:
-            simulate(seed)
-        except Exception:  # noqa: BLE001 - includes errors that the defect itself raises
-            return
-    pytest.fail(f"none of {MOST_SEEDS} seeds finds the defect")
+    assert_found(simulate, MOST_SEEDS)
