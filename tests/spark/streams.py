@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from flip27_source.spark.versions import PASSES_LIMITS
+from tests.deadline import until
 
 DEADLINE_S = 60.0
 
@@ -93,6 +94,14 @@ def each_batch(
     writer = frame.writeStream.foreachBatch(function)
     writer = writer.option("checkpointLocation", str(folders.checkpoint))
     return writer.trigger(**(trigger or UNTIL_END)).start()
+
+
+def until_driver_has_ended(folders: Folders) -> None:
+    """Wait until the state of a query that has ended can be copied or deleted.
+
+    Spark does not wait for the process of a source that it stops, which deletes files of its own.
+    """
+    until(lambda: not [*folders.state.glob("*/drivers/*.alive")], lambda: [*folders.state.glob("*/drivers/*")])
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from .streams import (
     each_batch,
     file_stream,
     run_to_end,
+    until_driver_has_ended,
     wait_for,
 )
 
@@ -117,6 +118,7 @@ def test_a_windowed_count_that_is_forked_while_it_runs_continues_like_the_origin
     made = savepoints.create(state=str(folders.state), to=str(tmp_path / "saved"), query=True)
     query.stop()
     original = counts(folders.checkpoint, str(folders.state))
+    until_driver_has_ended(folders)
     shutil.rmtree(folders.checkpoint)
 
     restored = savepoints.restore_query(made.directory, str(tmp_path / "fork"))

@@ -29,6 +29,7 @@ from .streams import (
     run_to_end,
     running,
     to_lake,
+    until_driver_has_ended,
     wait_for,
 )
 
@@ -144,6 +145,7 @@ def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     for i in range(3):
         one.land(f"{i}.txt", [f"first {i}"])
     run_files(spark, one)
+    until_driver_has_ended(one)
     shutil.copytree(one.checkpoint, two.checkpoint)
     shutil.rmtree(one.checkpoint)
 
