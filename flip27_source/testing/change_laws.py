@@ -26,12 +26,14 @@ class Changes:
         identity: the key of a row.
         replay: the table that rows add up to, by key; None: the last row of a key counts.
         lose: removes data that a query which has begun still needs, such as the beginning of a log.
+        each_once: whether every row that arrives changes the table.
     """
 
     change: Callable[[], object]
     identity: Callable[[Row], Any]
     replay: Callable[[Sequence[Row]], Mapping[Any, Any]] | None = None
     lose: Callable[[], object] | None = None
+    each_once: bool = False
 
     def table(self, rows: Sequence[Row]) -> Mapping[Any, Any]:
         return {self.identity(row): row for row in rows} if self.replay is None else self.replay(rows)
@@ -51,6 +53,8 @@ def changes_arrive(check: SourceCheck, changes: Changes) -> None:
         raise TrivialInput("change has changed nothing: insert, update or delete at every call")
     for what, engine in engines.items():
         _agree(what, engine, changes, expected)
+        if changes.each_once:
+            _each_changes_the_table(what, engine, changes)
 
 
 def _agree(what: str, engine: MicroBatchEngine, changes: Changes, expected: Mapping[Any, Any]) -> None:
@@ -71,6 +75,24 @@ def _agree(what: str, engine: MicroBatchEngine, changes: Changes, expected: Mapp
         texts.append(f"key {shown(key)} is {has}, and in the source {wants}; the rows that came: {came}")
     more = f"\n  and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
     raise Disagreement(f"the table {what} differs:\n  " + "\n  ".join(texts) + more)
+
+
+def _each_changes_the_table(what: str, engine: MicroBatchEngine, changes: Changes) -> None:
+    rows: list[Row] = []
+    before = changes.table(rows)
+    for batch in engine.batches:
+        for row in batch.rows:
+            rows.append(row)
+            after = changes.table(rows)
+            if repr(after) == repr(before):
+                key = changes.identity(row)
+                came = "; ".join(shown(one) for one in rows[:-1] if changes.identity(one) == key) or "none"
+                raise Disagreement(
+                    f"{what}, the row {shown(row)} in batch {batch.batch_id} changes nothing: it came before, "
+                    "or it is older than a row of its key that came before. Compare its position with the mark "
+                    f"of its chunk. The earlier rows of key {shown(key)}: {came}"
+                )
+            before = after
 
 
 def _changed(check: SourceCheck, changes: Changes, *, restarts: bool = False) -> MicroBatchEngine:

@@ -435,6 +435,7 @@ def check_source(
     identity: Callable[[Row], Any] | None = None,
     replay: Callable[[Sequence[Row]], Mapping[Any, Any]] | None = None,
     lose: Callable[[], object] | None = None,
+    each_once: bool = False,
     fast: bool = False,
 ) -> None:
     """Check that a source delivers every row exactly once, despite all failures.
@@ -461,6 +462,8 @@ def check_source(
             default the last row of each key.
         lose: removes data that a query still needs, such as the beginning of a log: the source has to report
             a data loss, or to stop. Called once, at the very end.
+        each_once: whether no change comes twice, neither in a chunk and in the log nor in the log alone: every
+            row has to change the table of the rows before it, so ``change`` must not write equal values.
         fast: for a source with a server, where each run opens connections: every law is checked, in about
             20 runs, because one run contains several crashes, and most steps are crashed in one batch only.
 
@@ -470,12 +473,16 @@ def check_source(
         Flip27Error: the options are invalid.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
-    if change is None and (identity or replay or lose):
-        raise TrivialInput("identity, replay and lose are for a source of changes: give change, too")
+    if change is None and (identity or replay or lose or each_once):
+        raise TrivialInput(
+            "identity, replay, lose and each_once are for a source of changes: give change, too"
+        )
     key = itemgetter(0) if key is None else key
-    changes = (
-        None if change is None else Changes(change=change, identity=identity or key, replay=replay, lose=lose)
-    )
+    changes = None
+    if change is not None:
+        changes = Changes(
+            change=change, identity=identity or key, replay=replay, lose=lose, each_once=each_once
+        )
     enforce(
         SOURCE_LAWS,
         SourceCheck(

@@ -427,6 +427,11 @@ SABOTAGES: tuple[Sabotage, ...] = (
         words=("the table with a change", "in the source", "the rows that came: none"),
     ),
     Sabotage(
+        mistake="a change that the snapshot has already is delivered again",
+        enumerator=FollowsChanges, reader=ChangeReader, more={**CHANGES, "each_once": True},
+        words=("with a change between any two batches, the row", "changes nothing", "the mark of its chunk"),
+    ),
+    Sabotage(
         mistake="a log that was cut off is read from what is left",
         enumerator=TableThenLog, reader=BeginsAtWhatIsLeft, more=CHANGES,
         words=("as if nothing were missing", "context.report_data_loss"),
