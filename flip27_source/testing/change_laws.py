@@ -88,9 +88,9 @@ def _each_changes_the_table(what: str, engine: MicroBatchEngine, changes: Change
                 key = changes.identity(row)
                 came = "; ".join(shown(one) for one in rows[:-1] if changes.identity(one) == key) or "none"
                 raise Disagreement(
-                    f"{what}, the row {shown(row)} in batch {batch.batch_id} changes nothing: it came before, "
-                    "or it is older than a row of its key that came before. Compare its position with the mark "
-                    f"of its chunk. The earlier rows of key {shown(key)}: {came}"
+                    f"{what}, the row {shown(row)} in batch {batch.batch_id} changes nothing: it came "
+                    "before, or it is older than a row of its key that came before. Compare its position "
+                    f"with the mark of its chunk. The earlier rows of key {shown(key)}: {came}"
                 )
             before = after
 

@@ -462,8 +462,8 @@ def check_source(
             default the last row of each key.
         lose: removes data that a query still needs, such as the beginning of a log: the source has to report
             a data loss, or to stop. Called once, at the very end.
-        each_once: whether no change comes twice, neither in a chunk and in the log nor in the log alone: every
-            row has to change the table of the rows before it, so ``change`` must not write equal values.
+        each_once: whether no change comes twice, neither in a chunk and in the log nor in the log alone:
+            every row has to change the table of the rows before it. ``change`` must not write equal values.
         fast: for a source with a server, where each run opens connections: every law is checked, in about
             20 runs, because one run contains several crashes, and most steps are crashed in one batch only.
 

@@ -101,7 +101,8 @@ def until_driver_has_ended(folders: Folders) -> None:
 
     Spark does not wait for the process of a source that it stops, which deletes files of its own.
     """
-    until(lambda: not [*folders.state.glob("*/drivers/*.alive")], lambda: [*folders.state.glob("*/drivers/*")])
+    drivers = "*/drivers/*.alive"
+    until(lambda: not [*folders.state.glob(drivers)], lambda: [*folders.state.glob(drivers)])
 
 
 @contextmanager
