@@ -6,7 +6,7 @@ Each format is a module of its own, and only the one that is chosen is imported:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,17 +15,12 @@ import pyarrow as pa
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
-from flip27_source.errors import SchemaError
 from flip27_source.options import Options
-from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
+from flip27_source.readers.changes.rows import Columns, op_texts
+from flip27_source.readers.scalars.text_bytes import Int64s
 
 if TYPE_CHECKING:
     from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
-
-Columns = Mapping[str, Callable[[], pa.Array]]
-"""The functions that make the columns of a format, by name; a schema may have only some of the columns."""
-
-_OPS = {ord(op): op for op in "cudtr"}
 
 
 class ChangeRows(Protocol):
@@ -59,22 +54,6 @@ def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
     return TypedRows(schema)
 
 
-def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) -> None:
-    """Check that a schema has only columns of the format."""
-    others = [name for name in schema.names if name not in known.names]
-    if others:
-        raise SchemaError(
-            f"the schema has the column {others[0]}, which changeFormat={change_format} does not have",
-            remedy=f"remove the schema, or use only the columns {', '.join(known.names)}",
-        )
-
-
-def batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
-    """A batch of those columns that the schema has, with the schema's types."""
-    arrays = [columns[field.name]().cast(field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
 def change_columns(changes: DeliveredChanges, *, prefix: str = "") -> Columns:
     """The columns that all formats may have; rows of a chunk are in no transaction.
 
@@ -94,16 +73,6 @@ def change_columns(changes: DeliveredChanges, *, prefix: str = "") -> Columns:
         names.XID: lambda: of_transaction(changes.xid),
         names.COMMITTED_AT: lambda: of_transaction(changes.committed_at).cast(pa.timestamp("us", "UTC")),
     }
-
-
-def op_texts(op: Bytes) -> pa.Array:
-    """The letter of each change's operation."""
-    codes = np.zeros(256, dtype=np.int8)
-    for place, number in enumerate(_OPS):
-        codes[number] = place
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes[op]), pa.array(list(_OPS.values()))
-    ).dictionary_decode()
 
 
 def _unchanged_names(changes: DeliveredChanges) -> pa.Array:

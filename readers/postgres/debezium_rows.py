@@ -23,11 +23,12 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.options import Options
-from flip27_source.readers.postgres.change_rows import batch_of, change_columns, check_columns, op_texts
+from flip27_source.readers.changes.json_objects import JsonTexts, joined, quoted
+from flip27_source.readers.changes.rows import CREATE, batch_of, check_columns, op_texts
+from flip27_source.readers.postgres.change_rows import change_columns
 from flip27_source.readers.postgres.debezium_values import debezium_encoder, placeholder
-from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 from flip27_source.readers.postgres.envelope_rows import JsonObjects
-from flip27_source.readers.postgres.json_values import JsonTexts, joined, quoted
 from flip27_source.readers.scalars.text_bytes import Int64s
 
 _MOST_BITS = 0xFFFFFFFF

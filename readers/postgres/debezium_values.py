@@ -23,19 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType, numeric_digits
+from flip27_source.readers.changes.json_objects import JsonTexts, joined, json_strings, quoted
 from flip27_source.readers.datetimes.calendars import DAY_US, civil_days
 from flip27_source.readers.postgres.date_times import DATE, TIME
-from flip27_source.readers.postgres.json_values import (
-    SCALARS,
-    Encode,
-    JsonTexts,
-    array_encoder,
-    booleans,
-    joined,
-    json_strings,
-    one_by_one,
-    quoted,
-)
+from flip27_source.readers.postgres.json_values import SCALARS, Encode, array_encoder, booleans, one_by_one
 from flip27_source.readers.postgres.parsers import UnfitError, parse_present, parser
 from flip27_source.readers.scalars.text_bytes import bytes_of
 

@@ -17,12 +17,12 @@ from flip27_source.enumerators.postgres.chunk_transactions import widened
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, TableRules
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.changes.rows import CREATE, DELETE, READ, TRUNCATE, UPDATE, split_moves, without
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 from flip27_source.snapshot_then_log import delivery
 
-CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
 _FULL, _KEY = ord("O"), ord("K")
 
@@ -224,16 +224,11 @@ def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
 
 def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
     """The changes, with each update in ``moved`` replaced by a delete and an insert."""
-    rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
+    rows, op, deletes, _ = split_moves(changes.op, moved)
     split = changes.take(rows)
-    is_moved = moved[rows]
-    is_first = np.append(True, rows[1:] != rows[:-1])
-    deletes, inserts = is_moved & is_first, is_moved & ~is_first
-    op = split.op.copy()
-    op[deletes], op[inserts] = DELETE, CREATE
     return replace(
         split,
         op=op,
-        after=[pc.if_else(pa.array(deletes), pa.scalar(None, texts.type), texts) for texts in split.after],
+        after=[without(texts, deletes) for texts in split.after],
         unchanged=[None if mask is None else mask & ~deletes for mask in split.unchanged],
     )

@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SplitReadError, quotation
-from flip27_source.readers.postgres.change_rows import batch_of, change_columns, check_columns
-from flip27_source.readers.postgres.delivered_changes import DELETE, TRUNCATE, DeliveredChanges
-from flip27_source.readers.postgres.json_values import Encode, JsonTexts, Member, envelope_encoder, objects
-from flip27_source.readers.postgres.parsers import UnfitError, placed
+from flip27_source.readers.changes.json_objects import JsonTexts, Member, objects
+from flip27_source.readers.changes.rows import DELETE, TRUNCATE, batch_of, check_columns, placed
+from flip27_source.readers.postgres.change_rows import change_columns
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
+from flip27_source.readers.postgres.json_values import Encode, envelope_encoder
+from flip27_source.readers.postgres.parsers import UnfitError
 from flip27_source.readers.postgres.values import ValueConverter
 from flip27_source.readers.scalars.text_bytes import Bools
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from flip27_source.readers.changes.rows import placed
 from flip27_source.readers.scalars.ordinary_texts import Spelling, read_texts
 from flip27_source.readers.scalars.text_bytes import Bools
 
@@ -48,11 +49,6 @@ def parse_present(texts: pa.Array, parse: Parse, kind: pa.DataType) -> pa.Array:
     if not texts.null_count:
         return parse(texts)
     return placed(parse(texts.drop_null()), np.asarray(texts.is_valid()))
-
-
-def placed(values: pa.Array, mask: Bools) -> pa.Array:
-    """An array with the values, in order, where the mask is true; null elsewhere."""
-    return values if mask.all() else values.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
 
 
 def parser(

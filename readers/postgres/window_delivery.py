@@ -37,8 +37,8 @@ from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, Table
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted_with_parameters, with_parameters
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers.changes.rows import CREATE
 from flip27_source.readers.postgres.delivered_changes import (
-    CREATE,
     DeliveredChanges,
     are_delivered,
     delivered_changes,
