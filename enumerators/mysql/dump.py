@@ -18,6 +18,8 @@ _WHOLE_PACKET = 0xFFFFFF
 _OK, _END, _ERROR = 0x00, 0xFE, 0xFF
 _HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = _HEADER.size
+_PACKET_HEADER = struct.Struct("<I")
+_READ_BYTES = 1 << 18
 _CRC_BYTES = 4
 
 ROTATE, FORMAT_DESCRIPTION = 4, 15
@@ -44,23 +46,11 @@ class Event:
 
 
 def events(connection: Connection, options: Options, *, log: str, position: int) -> Iterator[Event]:
-    """The events from a position on, at which an event has to begin, up to the present end of the log.
-
-    The connection cannot be used for anything else afterwards.
-
-    Raises:
-        ServerError: the server refuses; with the code ``NOT_IN_THE_LOG`` if it does not have the position.
-    """
-    rows_of(
-        connection, "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4"
-    )
-    file, offset = file_and_offset(log, position)
-    command = struct.pack("<IHI", offset, _ENDS_AT_THE_END, 0) + file.encode()
-    connection._execute_command(_COM_BINLOG_DUMP, command)
-    connection._sock.settimeout(options[opts.READ_TIMEOUT])
+    """The events of ``packets``, parsed."""
+    file, _ = file_and_offset(log, position)
     file_starts = position >> 32 << 32
     has_crc = False
-    for packet in _packets(connection):
+    for packet in packets(connection, options, log=log, position=position):
         at_s, kind, server_id, size, end, _ = _HEADER.unpack_from(packet)
         is_whole = zlib.crc32(packet[:-_CRC_BYTES]) == int.from_bytes(packet[-_CRC_BYTES:], "little")
         if kind == FORMAT_DESCRIPTION:
@@ -79,22 +69,47 @@ def events(connection: Connection, options: Options, *, log: str, position: int)
             yield Event(kind, file_starts | max(0, end - size), file_starts | end, at_s, server_id, body)
 
 
+def packets(connection: Connection, options: Options, *, log: str, position: int) -> Iterator[bytes]:
+    """The events as they are, with headers and checksums, from a position to the present end of the log.
+
+    An event has to begin at the position. The connection cannot be used for anything else afterwards.
+
+    Raises:
+        ServerError: the server refuses; with the code ``NOT_IN_THE_LOG`` if it does not have the position.
+    """
+    rows_of(
+        connection, "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4"
+    )
+    file, offset = file_and_offset(log, position)
+    command = struct.pack("<IHI", offset, _ENDS_AT_THE_END, 0) + file.encode()
+    connection._execute_command(_COM_BINLOG_DUMP, command)
+    connection._sock.settimeout(options[opts.READ_TIMEOUT])
+    yield from _packets(connection)
+
+
 def _packets(connection: Connection) -> Iterator[bytes]:
-    read = connection._rfile.read
+    """The events as the server sends them: in one packet each, or in several if they are long."""
+    file, unpack = connection._rfile, _PACKET_HEADER.unpack_from
+    data, at, begun = b"", 0, b""
     while True:
-        parts = []
-        size = _WHOLE_PACKET
-        while size == _WHOLE_PACKET:
-            head = read(4)
-            size = int.from_bytes(head[:3], "little")
-            data = read(size)
-            if len(head) < 4 or len(data) < size:
+        stop = at + _PACKET_HEADER.size
+        if stop <= len(data):
+            stop += unpack(data, at)[0] & _WHOLE_PACKET
+        if stop > len(data):
+            lacks = stop - len(data)
+            more = file.read1(_READ_BYTES) if lacks < _READ_BYTES else file.read(lacks)
+            if not more:
                 raise ServerError(
                     "the server has closed the connection while it sent its log",
                     remedy="nothing is lost: the task is repeated; if it happens again, see the server's log",
                 )
-            parts.append(data)
-        packet = parts[0] if len(parts) == 1 else b"".join(parts)
+            data, at = data[at:] + more, 0
+            continue
+        packet = begun + data[at + _PACKET_HEADER.size : stop]
+        is_begun = stop - at - _PACKET_HEADER.size == _WHOLE_PACKET
+        begun, at = (packet if is_begun else b""), stop
+        if is_begun:
+            continue
         if packet[0] == _OK:
             yield packet[1:]
         elif packet[0] == _ERROR:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import decimal
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql import schema as names
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.mysql.changes import TRUNCATE, Changes
-from flip27_source.readers.mysql.log import DELETE, UPDATE
+from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
+from flip27_source.readers.changes.rows import (
+    DELETE,
+    TRUNCATE,
+    Columns,
+    batch_of,
+    check_columns,
+    op_texts,
+    placed,
+    typed_batch,
+)
+from flip27_source.readers.mysql.changes import Changes
 from flip27_source.readers.scalars.text_bytes import Bools
 
-
-class ChangeRows(Protocol):
-    """Makes the batches of one schema."""
-
-    @property
-    def columns_read(self) -> Sequence[str] | None:
-        """The names of the columns that are read from a table; None for all of them."""
-
-    def batch(self, changes: Changes) -> pa.RecordBatch:
-        """A batch of changes, or of rows of a chunk."""
-
-
-def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
-    return EnvelopeRows(schema) if options[CHANGE_FORMAT] == "envelope" else TypedRows(schema)
+_UTC = pa.timestamp("us", "UTC")
 
 
 class TypedRows:
@@ -44,127 +38,108 @@ class TypedRows:
         self._schema = schema
 
     @property
-    def columns_read(self) -> list[str]:
+    def columns_read(self) -> list[str] | None:
+        """The names of the columns that are read from a table; None for all of them."""
         return [name for name in self._schema.names if name not in names.CHANGE_COLUMNS]
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
-        is_delete = pa.array(changes.is_op(DELETE))
-
-        def value(field: pa.Field) -> pa.Array:
-            if field.name not in changes.after:
-                return pa.nulls(len(changes), field.type)
-            found = pc.if_else(is_delete, changes.before[field.name], changes.after[field.name])
-            return _cast(found, field, changes)
-
-        def before() -> pa.Array:
-            kind = self._schema.field(names.BEFORE).type
-            fields = [kind.field(number) for number in range(kind.num_fields)]
-            arrays = [
-                _cast(changes.before[field.name], field, changes)
-                if field.name in changes.before
-                else pa.nulls(len(changes), field.type)
-                for field in fields
-            ]
-            return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~_has_before(changes)))
-
-        columns = {names.BEFORE: before, **_columns(changes, prefix="_")}
-        arrays = [
-            columns[field.name]().cast(field.type) if field.name in columns else value(field)
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        """A batch of changes, or of rows of a chunk."""
+        return typed_batch(
+            self._schema,
+            _columns(changes, prefix="_"),
+            op=changes.op,
+            after=changes.after,
+            before=changes.before,
+            has_before=changes.has_before,
+            convert=lambda field, values: _cast(values, field, changes),
+        )
 
 
-class EnvelopeRows:
+class EnvelopeRows(TypedRows):
     """Makes the batches of ``ENVELOPE_SCHEMA``, or of some of its columns."""
 
     columns_read = None
 
     def __init__(self, schema: pa.Schema) -> None:
-        others = [name for name in schema.names if name not in names.ENVELOPE_SCHEMA.names]
-        if others:
-            raise SchemaError(
-                f"the schema has the column {others[0]}, which changeFormat=envelope does not have",
-                remedy=f"use only the columns {', '.join(names.ENVELOPE_SCHEMA.names)}",
-            )
-        self._schema = schema
+        check_columns(schema, names.ENVELOPE_SCHEMA, change_format="envelope")
+        super().__init__(schema)
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
-        has_before, is_delete = _has_before(changes), changes.is_op(DELETE)
-        has_after = ~is_delete & ~changes.is_op(TRUNCATE)
-        identity = {
-            name: pc.if_else(pa.array(is_delete), changes.before[name], changes.after[name])
-            for name in changes.key
-        }
+        has_row = changes.op != TRUNCATE
         columns = {
-            "key": lambda: _objects(identity, (has_after | is_delete) & bool(identity)),
-            "before": lambda: _objects(changes.before, has_before),
-            "after": lambda: _objects(changes.after, has_after),
+            "key": lambda: _objects(changes.key_columns(changes.key), has_row & bool(changes.key)),
+            "before": lambda: _objects(changes.before, changes.has_before),
+            "after": lambda: _objects(changes.after, has_row & (changes.op != DELETE)),
             **_columns(changes),
         }
-        arrays = [columns[field.name]().cast(field.type) for field in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return batch_of(self._schema, columns)
 
 
-def _has_before(changes: Changes) -> Bools:
-    return changes.is_op(UPDATE) | changes.is_op(DELETE)
+def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
+    return EnvelopeRows(schema) if options[CHANGE_FORMAT] == "envelope" else TypedRows(schema)
 
 
 def _cast(values: pa.Array, field: pa.Field, changes: Changes) -> pa.Array:
     if values.type == field.type:
         return values
+    column = f"column {field.name} of table {changes.table}"
     try:
         return values.cast(field.type)
     except pa.ArrowInvalid as error:
         raise SplitReadError(
-            f"column {field.name} of table {changes.table} has a value that is not a {field.type}: {error}",
+            f"{column} has a value that is not a {field.type}: {error}",
             remedy="give the column a type in the schema that has all of its values, such as string",
         ) from None
     except pa.ArrowNotImplementedError:
         raise SplitReadError(
-            f"column {field.name} of table {changes.table} has the type {values.type}, which cannot become "
-            f"{field.type}",
+            f"{column} has the type {values.type}, which cannot become {field.type}",
             remedy="give the column the type of the table in the schema",
         ) from None
 
 
-def _columns(changes: Changes, *, prefix: str = "") -> Mapping[str, Callable[[], pa.Array]]:
+def _columns(changes: Changes, *, prefix: str = "") -> Columns:
     """The columns that both formats have; rows of a chunk are in no transaction."""
 
     def of_transaction(values: Sequence[Any], type: pa.DataType) -> pa.Array:
-        if not values:
-            return pa.nulls(len(changes), type)
-        return pa.array(values, type).take(pa.array(changes.transactions))
+        found = pa.array(values, type)
+        return found.take(pa.array(changes.numbers)) if values else pa.nulls(len(changes), type)
 
-    known = changes.known
-    times = pa.timestamp("us", "UTC")
+    transactions = changes.transactions
     return {
-        f"{prefix}op": lambda: changes.op,
+        f"{prefix}op": lambda: op_texts(changes.op),
         f"{prefix}table": lambda: pa.repeat(pa.scalar(str(changes.table)), len(changes)),
         names.POS: lambda: pa.array(changes.pos),
         names.SEQ: lambda: pa.array(changes.seq),
-        names.GTID: lambda: of_transaction([one.gtid for one in known], pa.string()),
-        names.COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in known], times),
+        names.GTID: lambda: of_transaction([one.gtid for one in transactions], pa.string()),
+        names.COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in transactions], _UTC),
     }
 
 
 def _objects(columns: Mapping[str, pa.Array], has: Bools) -> pa.Array:
     """JSON objects where there is a row, and nulls elsewhere."""
-    lists = {name: values.to_pylist() for name, values in columns.items()}
-    texts: list[str | None] = [None] * len(has)
-    for row in np.flatnonzero(has).tolist():
-        found = {name: values[row] for name, values in lists.items()}
-        texts[row] = json.dumps(found, ensure_ascii=False, separators=(",", ":"), default=_json_value)
-    return pa.array(texts, pa.string())
+    if not has.any():
+        return pa.nulls(len(has), pa.string())
+    mask = pa.array(has)
+    members = [Member(name=name, values=_json(values.filter(mask))) for name, values in columns.items()]
+    return placed(objects(members, int(has.sum())), has)
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dt.datetime):
-        return value.isoformat(sep=" ") if value.tzinfo is None else value.astimezone(dt.UTC).isoformat()
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    raise TypeError(f"a {type(value).__name__} cannot become JSON")
+def _json(values: pa.Array) -> JsonTexts:
+    """The JSON values of a column. Decimal numbers are strings: many readers would round them."""
+    type = values.type
+    if pa.types.is_integer(type):
+        return JsonTexts(values.cast(pa.string()))
+    if pa.types.is_floating(type):
+        return JsonTexts(_one_by_one(values, json.dumps))
+    if pa.types.is_binary(type):
+        return JsonTexts(_one_by_one(values, lambda one: b64encode(one).decode()), is_string=True)
+    if pa.types.is_timestamp(type):
+        texts = pc.replace_substring(values.cast(pa.timestamp("us")).cast(pa.string()), ".000000", "")
+        if type.tz is not None:
+            texts = joined(pc.replace_substring(texts, " ", "T"), "+00:00")
+        return JsonTexts(texts, is_string=True)
+    return json_strings(values.cast(pa.string()))
+
+
+def _one_by_one(values: pa.Array, write: Any) -> pa.Array:
+    return pa.array([None if one is None else write(one) for one in values.to_pylist()], pa.string())

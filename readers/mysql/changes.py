@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,14 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.split import TableName, TableRules
-from flip27_source.readers.mysql.log import DELETE, INSERT, UPDATE, Emptied, TableRows, Transaction
-from flip27_source.readers.mysql.row_images import PADDING, Values, find_images
+from flip27_source.readers.changes.rows import (
+    CREATE,
+    DELETE,
+    READ,
+    TRUNCATE,
+    UPDATE,
+    placed,
+    split_moves,
+    without,
+)
+from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
+from flip27_source.readers.mysql.row_images import find_images
 from flip27_source.readers.mysql.values import Charsets, array_of
-from flip27_source.readers.scalars.text_bytes import Bools, Int64s
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 from flip27_source.snapshot_then_log import delivery
-
-READ, TRUNCATE = "r", "t"
-_OPS = (INSERT, UPDATE, DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,40 +33,44 @@ class Changes:
     """Changes of one table in the order of the log; or rows of a chunk.
 
     Attributes:
-        op: c, u, d or t; r in all rows of a chunk.
+        op: c, u, d or t, as the number of the letter; r in all rows of a chunk.
         pos: where the transaction of each change begins; of a chunk, the position of its snapshot.
         seq: grows with the changes of a transaction.
-        transactions: the index of each change's transaction in ``known``; unused in rows of a chunk.
+        numbers: for each change, the index of its transaction in ``transactions``; unused in rows of a chunk.
         after, before: the rows by their columns; nulls where a change has no such row.
     """
 
     table: TableName
-    key: tuple[str, ...]
-    op: pa.Array
+    key: tuple[str, ...] = ()
+    op: Bytes
     pos: Int64s
     seq: Int64s
-    transactions: Int64s
-    known: Sequence[Transaction]
-    after: dict[str, pa.Array]
-    before: dict[str, pa.Array]
+    numbers: Int64s
+    transactions: Sequence[Transaction] = ()
+    after: Mapping[str, pa.Array]
+    before: Mapping[str, pa.Array]
 
     def __len__(self) -> int:
         return len(self.op)
+
+    @property
+    def has_before(self) -> Bools:
+        has: Bools = (self.op == UPDATE) | (self.op == DELETE)
+        return has
 
     def take(self, rows: Int64s) -> Changes:
         places = pa.array(rows)
         return replace(
             self,
-            op=self.op.take(places),
-            pos=self.pos[rows],
-            seq=self.seq[rows],
-            transactions=self.transactions[rows],
+            **{name: getattr(self, name)[rows] for name in ("op", "pos", "seq", "numbers")},
             after={name: values.take(places) for name, values in self.after.items()},
             before={name: values.take(places) for name, values in self.before.items()},
         )
 
-    def is_op(self, op: str) -> Bools:
-        return np.asarray(pc.equal(self.op, op))
+    def key_columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        """These columns of the changed rows: of the old row for a delete, otherwise of the new row."""
+        is_delete = pa.array(self.op == DELETE)
+        return {name: pc.if_else(is_delete, self.before[name], self.after[name]) for name in names}
 
 
 def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None) -> Changes:
@@ -69,99 +80,78 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
         wanted: the names of the columns that are needed; None for all.
     """
     table = rows.table
-    sizes = np.array([len(event.images) for event in rows.events])
-    ends = np.cumsum(sizes)
-    data = np.frombuffer(b"".join([*(event.images for event in rows.events), PADDING]), np.uint8)
-    images = find_images(data, ends - sizes, ends, table.columns)
-    ops = np.array([_OPS.index(event.op) for event in rows.events], np.int64)[images.events]
-    is_update = ops == _OPS.index(UPDATE)
+    images = find_images(rows.data, rows.starts, rows.stops, table.columns)
+    ops = rows.op[images.events]
     # The images of an update are a pair: the row before and the row after.
-    of_change = np.flatnonzero(~is_update | (images.numbers % 2 == 0))
-    op, events = ops[of_change], images.events[of_change]
-    has_before, has_after = op != _OPS.index(INSERT), op != _OPS.index(DELETE)
-    after_at = of_change + is_update[of_change]
-    known = list(dict.fromkeys(event.transaction for event in rows.events))
-    numbers = {transaction: number for number, transaction in enumerate(known)}
-    names = [column.name for column in table.columns]
-    after: dict[str, pa.Array] = {}
-    before: dict[str, pa.Array] = {}
-    for name, column, values in zip(names, table.columns, images.columns, strict=True):
-        if wanted is None or name in wanted or name in table.key_names:
-            after[name] = array_of(column, _some(values, after_at, has_after), data, charsets)
-            before[name] = array_of(column, _some(values, of_change, has_before), data, charsets)
+    is_after = (ops == CREATE) | ((ops == UPDATE) & (images.numbers % 2 == 1))
+    first = np.flatnonzero(~is_after | (ops == CREATE))
+    op, events = ops[first], images.events[first]
+    after, before = {}, {}
+    for column, values in zip(table.columns, images.columns, strict=True):
+        if wanted is None or column.name in wanted or column.name in table.key_names:
+            new = array_of(column, values.where(is_after), rows.data, charsets)
+            old = array_of(column, values.where(~is_after), rows.data, charsets)
+            after[column.name], before[column.name] = placed(new, op != DELETE), placed(old, op != CREATE)
     changes = Changes(
         table=table.table,
         key=table.key_names,
-        op=pa.array(_OPS).take(pa.array(op)),
-        pos=np.array([event.transaction.position for event in rows.events], np.int64)[events],
-        seq=np.array([event.seq for event in rows.events], np.int64)[events] + images.numbers[of_change],
-        transactions=np.array([numbers[event.transaction] for event in rows.events], np.int64)[events],
-        known=known,
+        op=op,
+        pos=rows.pos[events],
+        seq=rows.seq[events] + images.numbers[first],
+        numbers=rows.numbers[events],
+        transactions=rows.transactions,
         after=after,
         before=before,
     )
     return _with_moves(changes)
 
 
-def _some(values: Values, rows: Int64s, has: Bools) -> Values:
-    found = values.take(rows)
-    return replace(found, nulls=found.nulls | ~has)
-
-
 def _with_moves(changes: Changes) -> Changes:
     """The changes, with each update of a key replaced by a delete and an insert."""
-    updates = changes.is_op(UPDATE)
-    if not changes.key or not updates.any():
-        return changes
     moved = np.zeros(len(changes), np.bool_)
-    for name in changes.key:
-        differs = pc.not_equal(changes.before[name], changes.after[name])
-        moved |= pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
-    moved &= updates
+    if (changes.op == UPDATE).any():
+        for name in changes.key:
+            differs = pc.not_equal(changes.before[name], changes.after[name])
+            moved |= pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
+    moved &= changes.op == UPDATE
     if not moved.any():
         return changes
-    rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
+    rows, op, deletes, inserts = split_moves(changes.op, moved)
     split = changes.take(rows)
-    is_moved = moved[rows]
-    is_first = np.append(True, rows[1:] != rows[:-1])
-    deletes, inserts = is_moved & is_first, is_moved & ~is_first
-    op = pc.if_else(pa.array(deletes), DELETE, pc.if_else(pa.array(inserts), INSERT, split.op))
-
-    def without(arrays: dict[str, pa.Array], rows: Bools) -> dict[str, pa.Array]:
-        mask = pa.array(rows)
-        return {name: pc.if_else(mask, pa.scalar(None, one.type), one) for name, one in arrays.items()}
-
-    return replace(split, op=op, after=without(split.after, deletes), before=without(split.before, inserts))
+    return replace(
+        split,
+        op=op,
+        after={name: without(values, deletes) for name, values in split.after.items()},
+        before={name: without(values, inserts) for name, values in split.before.items()},
+    )
 
 
-def emptying(event: Emptied, columns: dict[str, pa.DataType]) -> Changes:
+def emptying(event: Emptied, columns: Mapping[str, pa.DataType]) -> Changes:
     """A TRUNCATE as a change without rows."""
     nulls = {name: pa.nulls(1, type) for name, type in columns.items()}
     return Changes(
         table=event.table,
-        key=(),
-        op=pa.array([TRUNCATE]),
+        op=np.array([TRUNCATE], np.uint8),
         pos=np.array([event.transaction.position]),
         seq=np.array([event.seq]),
-        transactions=np.zeros(1, np.int64),
-        known=[event.transaction],
+        numbers=np.zeros(1, np.int64),
+        transactions=[event.transaction],
         after=nulls,
         before=nulls,
     )
 
 
 def rows_of_chunk(
-    table: TableName, key: tuple[str, ...], columns: dict[str, pa.Array], *, rows: int, position: int
+    table: TableName, key: tuple[str, ...], columns: Mapping[str, pa.Array], *, rows: int, position: int
 ) -> Changes:
     """Rows that were read from a table in a snapshot at this position."""
     return Changes(
         table=table,
         key=key,
-        op=pa.array([READ] * rows, pa.string()),
+        op=np.full(rows, READ, np.uint8),
         pos=np.full(rows, position, np.int64),
         seq=np.zeros(rows, np.int64),
-        transactions=np.zeros(rows, np.int64),
-        known=(),
+        numbers=np.zeros(rows, np.int64),
         after=columns,
         before={name: pa.nulls(rows, values.type) for name, values in columns.items()},
     )
@@ -169,15 +159,20 @@ def rows_of_chunk(
 
 def delivered(changes: Changes, rules: TableRules) -> Changes:
     """The changes that the snapshots of their rows' chunks do not have."""
-    are = delivery.are_delivered(
-        _has(changes, rules), changes.is_op(TRUNCATE), lambda rows: _ranges(changes, rules, rows)
-    )
+
+    def ranges_of(rows: Int64s) -> Int64s:
+        bounds = [tuple(map(int, bound)) for bound in rules.bounds]
+        columns = changes.take(rows).key_columns(rules.key).values()
+        keys = zip(*(column.to_pylist() for column in columns), strict=True)
+        return np.array([bisect_right(bounds, tuple(map(int, key))) for key in keys], np.int64)
+
+    are = delivery.are_delivered(_has(changes, rules), changes.op == TRUNCATE, ranges_of)
     return changes if are.all() else changes.take(np.flatnonzero(are))
 
 
 def is_emptied_between(changes: Changes, rules: TableRules) -> bool:
     """Whether some chunks of the table have a TRUNCATE among the changes, and others do not."""
-    empties = changes.is_op(TRUNCATE)
+    empties = changes.op == TRUNCATE
     return bool(empties.any()) and delivery.is_emptied_between([one[empties] for one in _has(changes, rules)])
 
 
@@ -185,13 +180,3 @@ def _has(changes: Changes, rules: TableRules) -> list[Bools]:
     return [
         np.ones(len(changes), np.bool_) if mark is None else changes.pos < int(mark) for mark in rules.marks
     ]
-
-
-def _ranges(changes: Changes, rules: TableRules, rows: Int64s) -> Int64s:
-    bounds = [tuple(int(value) for value in bound) for bound in rules.bounds]
-    some = changes.take(rows)
-    is_delete = pa.array(some.is_op(DELETE))
-    columns = [pc.if_else(is_delete, some.before[name], some.after[name]).to_pylist() for name in rules.key]
-    return np.array(
-        [bisect_right(bounds, tuple(map(int, key))) for key in zip(*columns, strict=True)], np.int64
-    )

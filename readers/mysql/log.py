@@ -5,85 +5,73 @@ What must not live here: the images of rows, and which changes are delivered.
 
 from __future__ import annotations
 
-import re
-import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE, Event
+from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
 from flip27_source.enumerators.mysql.split import TableName, position_text
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.mysql.table_maps import TableMap, table_map, table_of, width_and_size
+from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
+from flip27_source.readers.mysql.event_blocks import BEGINS, GTID, PADDING, EventBlock, numbers_at
+from flip27_source.readers.mysql.statements import Statement
+from flip27_source.readers.mysql.table_maps import TableMap, table_map
+from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-INSERT, UPDATE, DELETE = "c", "u", "d"
-
-_QUERY, _XID, _TABLE_MAP, _XA_PREPARE, _GTID, _ANONYMOUS_GTID = 2, 16, 19, 38, 162, 34
-_BEGINS = (_GTID, _ANONYMOUS_GTID)
-_QUERY_COMPRESSED = 165
-_ROWS = {
-    23: INSERT, 24: UPDATE, 25: DELETE, 30: INSERT, 31: UPDATE, 32: DELETE,
-    166: INSERT, 167: UPDATE, 168: DELETE, 169: INSERT, 170: UPDATE, 171: DELETE,
-}  # fmt: skip
-_FIRST_COMPRESSED = 166
-_SECOND_FORM = (30, 31, 32, 169, 170, 171)
-_INCIDENT = 26
+_QUERY, _XID, _TABLE_MAP, _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 2, 16, 19, 26, 38, 165
+_STATEMENTS = (_QUERY, _QUERY_COMPRESSED)
+_OPS = np.zeros(256, np.uint8)
+"""The operation of the rows of an event, by its kind; 0 for events without rows."""
+_OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = CREATE, UPDATE, DELETE
+_SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
+_ROWS = frozenset(np.flatnonzero(_OPS).tolist())
+_IS_READ = _OPS > 0
+_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
 _STANDALONE = 1
-_MOST_BYTES = 4 << 20
-
-_GTID_BODY = struct.Struct("<QIB")
-_QUOTED = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`"
-_COMMENTS = re.compile(rf"({_QUOTED})|/\*M?!\d*(.*?)\*/|/\*.*?\*/|--[ \t][^\n]*|\#[^\n]*", re.DOTALL)
-"""The server runs what is in a comment with an exclamation mark."""
-_NAME = r"(?:`(?:[^`]|``)+`|[^\s`.,;()]+)"
-_EMPTIES = re.compile(rf"\s*TRUNCATE\s+(?:TABLE\s+)?(?:({_NAME})\s*\.\s*)?({_NAME})", re.IGNORECASE)
-_GOES = re.compile(
-    r"\s*(?:DROP\s+TABLE\b|RENAME\s+TABLE\b|CREATE\s+OR\s+REPLACE\s+TABLE\b|ALTER\s+(?:\w+\s+)*?TABLE\b.*"
-    r"\b(?:RENAME\s+(?!COLUMN|INDEX|KEY)|(?:TRUNCATE|DROP|EXCHANGE)\s+PARTITION\b|TABLESPACE\b))",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Statements that remove rows of a table which the log does not have one by one."""
-_DROPS_ALL = re.compile(rf"\s*DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?({_NAME})", re.IGNORECASE)
-_LAST = re.compile(r"\s*(?:XA\s+)?(?:COMMIT|ROLLBACK)\b(?!\s+(?:WORK\s+)?TO\b)", re.IGNORECASE)
-_WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SET\s+STATEMENT)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A transaction, or a statement that is none.
 
     Attributes:
         position: where it begins in the log.
         at_s: when it was committed, in seconds since 1970 UTC.
+        is_standalone: it ends with its first statement.
     """
 
     position: int
-    gtid: str | None
     at_s: int
+    gtid: str | None
+    is_standalone: bool
+
+
+_NONE = Transaction(0, 0, None, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsEvent:
-    """An event with rows of a table.
+class TableRows:
+    """Events of one table with the same columns, in the order of the log.
 
     Attributes:
-        seq: grows with the events of the transaction, by more than an event has rows.
-        images: the images of the rows, one after the other.
+        op: the operation of each event, as the number of its letter.
+        seq: grows with the events of a transaction, by more than an event has rows.
+        numbers: for each event, the index of its transaction in ``transactions``.
+        starts, stops: where the images of the rows of each event are in ``data``.
     """
 
-    op: str
-    transaction: Transaction
-    seq: int
-    images: bytes
-
-
-@dataclass(slots=True, kw_only=True)
-class TableRows:
-    """Events of one table with the same columns, in the order of the log."""
-
     table: TableMap
-    events: list[RowsEvent] = field(default_factory=list)
+    op: Bytes
+    pos: Int64s
+    seq: Int64s
+    numbers: Int64s
+    transactions: Sequence[Transaction]
+    data: Bytes
+    starts: Int64s
+    stops: Int64s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +81,96 @@ class Emptied:
     table: TableName
     transaction: Transaction
     seq: int
+
+
+@dataclass(slots=True)
+class _Described:
+    """A table as the log describes it, None if it is not wanted; and its events that are not yielded yet."""
+
+    name: TableName
+    table: TableMap | None
+    events: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a block that is read: the events before ``stop``.
+
+    Attributes:
+        begins: the events with which transactions begin.
+        transactions: these transactions; first the one, if any, that goes on from the block before.
+    """
+
+    block: EventBlock
+    stop: int
+    begins: Int64s
+    transactions: Sequence[Transaction]
+
+    def transaction(self, event: int) -> Transaction:
+        return self.transactions[int(np.searchsorted(self.begins, event, "right"))]
+
+    def statement(self, event: int) -> Statement:
+        body = self.block.body(event)
+        schema_size, variables = body[8], int.from_bytes(body[11:13], "little")
+        schema, text = body[13 + variables :][:schema_size], body[14 + variables + schema_size :]
+        if self.block.kinds[event] == _QUERY_COMPRESSED:
+            text = _decompressed(text)
+        return Statement(text.decode("utf-8", "replace"), schema.decode())
+
+    def has_end(self) -> bool:
+        """Whether the last transaction has ended."""
+        begin = int(self.begins[-1]) if len(self.begins) else 0
+        kinds = self.block.kinds[begin : self.stop]
+        statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
+        return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
+            self.transactions[-1].is_standalone or self.statement(event).is_last
+            for event in statements.tolist()
+        )
+
+    def rows(self, table: TableMap, events: Sequence[int]) -> TableRows:
+        """The rows in these events.
+
+        Raises:
+            SplitReadError: the log has only some columns of the rows.
+        """
+        block, at = self.block, np.array(events)
+        kinds, data, starts, stops = block.kinds[at], block.data, block.starts[at] + 8, block.stops[at]
+        starts = starts + np.where(np.isin(kinds, _SECOND_FORM), numbers_at(data, starts, 2), 0)
+        width = len(table.columns)
+        is_whole = data[starts] == width if width < 251 else numbers_at(data, starts + 1, 2) == width
+        starts = starts + (1 if width < 251 else 3)
+        bitmap = np.arange((width + 7) // 8)[:, None]
+        for has in (np.ones(len(at), np.bool_), _OPS[kinds] == UPDATE):
+            bits = np.unpackbits(data[starts + bitmap], axis=0, count=width, bitorder="little")
+            is_whole &= bits.all(axis=0) | ~has
+            starts = starts + len(bitmap) * has
+        if not is_whole.all():
+            raise SplitReadError(
+                f"the log has only some columns of the rows of table {table.table}",
+                remedy=f"SET GLOBAL binlog_row_image = FULL, and {START_AGAIN}",
+            )
+        is_compressed = np.isin(kinds, _COMPRESSED)
+        if is_compressed.any():
+            images = [
+                _decompressed(block.raw[start:stop]) if is_short else block.raw[start:stop]
+                for start, stop, is_short in zip(starts, stops, is_compressed, strict=True)
+            ]
+            data = np.frombuffer(b"".join([*images, PADDING]), np.uint8)
+            stops = np.cumsum(list(map(len, images)))
+            starts = np.append(0, stops[:-1])
+        numbers = np.searchsorted(self.begins, at, "right")
+        pos = np.array([one.position for one in self.transactions])[numbers]
+        return TableRows(
+            table=table,
+            op=_OPS[kinds],
+            pos=pos,
+            seq=block.positions[at] - pos,
+            numbers=numbers,
+            transactions=self.transactions,
+            data=data,
+            starts=starts,
+            stops=stops,
+        )
 
 
 class WindowLog:
@@ -125,27 +203,16 @@ class WindowLog:
         self.next_begins = first
         self.last: Transaction | None = None
         self._open: Transaction | None = None
-        self._is_standalone = False
-        self._flushed_last: Transaction | None = None
-        self._maps: dict[bytes, TableMap | None] = {}
-        self._present: dict[int, TableMap | None] = {}
-        self._rows: dict[TableName, TableRows] = {}
-        self._bytes = 0
+        self._is_delivered = False
+        self._described: dict[bytes, _Described] = {}
+        self._present: dict[bytes, _Described] = {}
 
-    def changes(self, events: Iterator[Event]) -> Iterator[TableRows | Emptied]:
+    def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
-        for event in events:
-            if event.kind in _BEGINS:
-                if event.position >= self._end:
-                    break
-                self._begin(event)
-            elif event.kind in (ROTATE, FORMAT_DESCRIPTION):
-                self._begin_file(event)
-            elif self._open is not None:
-                yield from self._of_transaction(event, self._open)
-                self._end_if_last(event)
-            elif _is_in_log(event):
-                self.next_begins = max(self.next_begins, event.end)
+        for block in blocks:
+            if self._open is not None and block.kinds[0] in (ROTATE, FORMAT_DESCRIPTION):
+                self._give_up(self._open)
+            yield from self._changes_in(self._part(block))
             if self._open is None and self.next_begins >= self._end:
                 break
         if self._open is not None:
@@ -153,176 +220,116 @@ class WindowLog:
                 f"the log ends within the transaction at {position_text(self._open.position)}",
                 remedy="the task is repeated; if it happens again, the server's log is damaged",
             )
-        yield from self._flushed()
 
-    def _begin(self, event: Event) -> None:
-        self._open, self._is_standalone = _begun(event)
-        self.last = self._open
-
-    def _begin_file(self, event: Event) -> None:
+    def _give_up(self, unfinished: Transaction) -> None:
         """Go on with the next file, without a transaction that the server did not write to its end.
 
         A server that was killed while it wrote the transaction has not committed it.
         """
-        if self._open is not None and _is_in_log(event):
-            if self._flushed_last is self._open:
-                raise SplitReadError(
-                    f"the transaction at {position_text(self._open.position)} of the log has no end",
-                    remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
-                )
-            for rows in self._rows.values():
-                rows.events = [one for one in rows.events if one.transaction is not self._open]
-            self._open = None
-        if _is_in_log(event) or event.kind == ROTATE:
-            self.next_begins = max(self.next_begins, event.end)
+        if self._is_delivered:
+            raise SplitReadError(
+                f"the transaction at {position_text(unfinished.position)} of the log has no end",
+                remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
+            )
+        self._open = None
 
-    def _end_if_last(self, event: Event) -> None:
-        is_statement = event.kind in (_QUERY, _QUERY_COMPRESSED)
-        if event.kind in (_XID, _XA_PREPARE) or (is_statement and (self._is_standalone or _ends(event))):
-            self._open, self.next_begins = None, event.end
+    def _part(self, block: EventBlock) -> _Part:
+        """The events of the window, without a transaction at the end of the file that may be unfinished."""
+        begins = np.flatnonzero(np.isin(block.kinds, BEGINS))
+        count = int(np.searchsorted(block.positions[begins], self._end))
+        stop = int(begins[count]) if count < len(begins) else len(block)
+        begins = begins[:count]
+        transactions = [self._open or _NONE, *_transactions(block, begins)]
+        part, last = _Part(block, stop, begins, transactions), transactions[-1]
+        is_followed = stop < len(block) or block.follows == "begin"
+        if last is _NONE or is_followed or part.has_end():
+            self._open, ended = None, last
+        else:
+            self._is_delivered = block.follows == "rest" or (self._is_delivered and last is self._open)
+            self._open, ended = last, transactions[-2] if count else _NONE
+            if block.follows == "end":
+                stop = int(begins[-1]) if count else 0
+        self.last = self.last if ended is _NONE else ended
+        if stop:
+            self.next_begins = max(self.next_begins, int(block.ends[:stop].max()))
+        return _Part(block, stop, begins, transactions)
 
-    def _of_transaction(self, event: Event, transaction: Transaction) -> Iterator[TableRows | Emptied]:
-        if event.kind == _TABLE_MAP:
-            yield from self._mapped(event.body)
-        elif event.kind in _ROWS:
-            yield from self._with_rows(event, transaction)
-        elif event.kind in (_QUERY, _QUERY_COMPRESSED):
-            yield from self._statement(event, transaction)
-        elif event.kind == _XA_PREPARE:
-            if self._touches(transaction):
+    def _changes_in(self, part: _Part) -> Iterator[TableRows | Emptied]:
+        block, pending = part.block, dict[TableName, _Described]()
+        found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
+        lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
+        for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
+            if kind == _TABLE_MAP:
+                text = block.raw[start + 8 : stop]
+                described = self._described.get(text)
+                if described is None:
+                    described = self._described[text] = _Described(*table_map(text, self._is_wanted))
+                self._present[block.raw[start : start + 6]] = described
+            elif kind in _ROWS:
+                present = self._present.get(block.raw[start : start + 6])
+                if present is None or present.table is None:
+                    continue
+                if not present.events:
+                    if present.name in pending:
+                        # The table had other columns before.
+                        yield from _taken(pending, part)
+                    pending[present.name] = present
+                present.events.append(event)
+            else:
+                yield from self._other(event, part, pending)
+        yield from _taken(pending, part)
+
+    def _other(
+        self, event: int, part: _Part, pending: dict[TableName, _Described]
+    ) -> Iterator[TableRows | Emptied]:
+        """An event that has no rows."""
+        block, transaction = part.block, part.transaction(event)
+        kind, position = block.kinds[event], int(block.positions[event])
+        if kind == _INCIDENT:
+            self._report_loss(f"the server has lost changes at {position_text(position)} of its log")
+        elif kind == _XA_PREPARE:
+            if any(part.transaction(one.events[-1]) is transaction for one in pending.values()):
                 raise SplitReadError(
                     f"the transaction at {position_text(transaction.position)} is a part of an XA "
                     "transaction, which the mysql source does not read",
                     remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
                 )
-        elif event.kind == _INCIDENT:
-            self._report_loss(f"the server has lost changes at {position_text(event.position)} of its log")
-
-    def _mapped(self, body: bytes) -> Iterator[TableRows]:
-        number, name = table_of(body)
-        text = body[6:]
-        if text not in self._maps:
-            self._maps[text] = table_map(body) if self._is_wanted(name) else None
-        found = self._maps[text]
-        known = self._rows.get(name)
-        if found is not None and known is not None and known.table is not found:
-            yield from self._flushed()
-        self._present[number] = found
-
-    def _with_rows(self, event: Event, transaction: Transaction) -> Iterator[TableRows]:
-        body = event.body
-        number = int.from_bytes(body[:6], "little")
-        table = self._present.get(number)
-        if table is None:
-            return
-        at = 8 + (int.from_bytes(body[8:10], "little") if event.kind in _SECOND_FORM else 0)
-        width, size = width_and_size(body, at)
-        at += size
-        op = _ROWS[event.kind]
-        present = body[at : at + (width + 7) // 8 * (2 if op == UPDATE else 1)]
-        at += len(present)
-        _check_whole(table, width, present)
-        images = body[at:]
-        if event.kind >= _FIRST_COMPRESSED:
-            images = _decompressed(images)
-        rows = self._rows.setdefault(table.table, TableRows(table=table))
-        seq = event.position - transaction.position
-        rows.events.append(RowsEvent(op=op, transaction=transaction, seq=seq, images=images))
-        self._bytes += len(images)
-        if self._bytes >= _MOST_BYTES:
-            yield from self._flushed()
-
-    def _statement(self, event: Event, transaction: Transaction) -> Iterator[TableRows | Emptied]:
-        schema, sql = _query(event)
-        text = _COMMENTS.sub(lambda found: found[1] or found[2] or " ", sql)
-        if match := _EMPTIES.match(text):
-            name = TableName(schema=_unquoted(match[1]) or schema, name=_unquoted(match[2]))
-            if self._is_wanted(name):
-                yield from self._flushed()
-                yield Emptied(table=name, transaction=transaction, seq=event.position - transaction.position)
-            return
-        where = f"at {position_text(event.position)} of the log"
-        if _GOES.match(text):
-            for name in self._named(text, schema):
-                self._report_loss(
-                    f"{name} was dropped, renamed or replaced {where}, with rows or all of them"
-                )
-        elif match := _DROPS_ALL.match(text):
-            for name in self._known:
-                if name.schema == _unquoted(match[1]):
-                    self._report_loss(f"{name} was dropped {where}, with its database")
-        elif _WRITES.match(text):
-            for name in self._named(text, schema):
-                self._report_loss(
-                    f"{name} was changed {where} by a statement whose rows the log does not have "
-                    "(binlog_format)"
-                )
-
-    def _named(self, text: str, schema: str) -> list[TableName]:
-        """The wanted tables that a statement names."""
-        pairs = re.findall(rf"(?:({_NAME})\s*\.\s*)?({_NAME})", text)
-        names = {TableName(schema=_unquoted(first) or schema, name=_unquoted(name)) for first, name in pairs}
-        return [name for name in sorted(names, key=str) if self._is_wanted(name)]
-
-    def _touches(self, transaction: Transaction) -> bool:
-        """Whether a transaction, the last one, has changed a wanted table."""
-        return any(rows.events and rows.events[-1].transaction is transaction for rows in self._rows.values())
-
-    def _flushed(self) -> Iterator[TableRows]:
-        rows, self._rows, self._bytes = self._rows, {}, 0
-        self._flushed_last = self._open
-        yield from (one for one in rows.values() if one.events)
+        else:
+            statement = part.statement(event)
+            emptied = statement.emptied
+            if emptied is not None and self._is_wanted(emptied):
+                yield from _taken(pending, part)
+                yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
+            where = f"at {position_text(position)} of the log"
+            for loss in statement.losses(where, self._is_wanted, self._known):
+                self._report_loss(loss)
 
 
-def _begun(event: Event) -> tuple[Transaction, bool]:
-    if event.kind == _ANONYMOUS_GTID:
-        return Transaction(position=event.position, gtid=None, at_s=event.at_s), False
-    seq, domain, flags = _GTID_BODY.unpack_from(event.body)
-    gtid = f"{domain}-{event.server_id}-{seq}"
-    is_standalone = bool(flags & _STANDALONE)
-    return Transaction(position=event.position, gtid=gtid, at_s=event.at_s), is_standalone
+def _taken(pending: dict[TableName, _Described], part: _Part) -> Iterator[TableRows]:
+    """The rows of these tables, which are no longer pending."""
+    for described in pending.values():
+        events, described.events = described.events, []
+        assert described.table is not None
+        yield part.rows(described.table, events)
+    pending.clear()
 
 
-def _query(event: Event) -> tuple[str, str]:
-    """The default database of a statement, and its text."""
-    body = event.body
-    schema_size = body[8]
-    variables = int.from_bytes(body[11:13], "little")
-    at = 13 + variables
-    schema, text = body[at : at + schema_size], body[at + schema_size + 1 :]
-    if event.kind == _QUERY_COMPRESSED:
-        text = _decompressed(text)
-    return schema.decode(), text.decode("utf-8", "replace")
-
-
-def _ends(event: Event) -> bool:
-    """Whether a statement ends a transaction that has no XID event."""
-    return _LAST.match(_query(event)[1]) is not None
-
-
-def _is_in_log(event: Event) -> bool:
-    """Whether the event was not made for the replica that reads the log."""
-    return bool(event.end & 0xFFFFFFFF) and event.kind != ROTATE
-
-
-def _check_whole(table: TableMap, width: int, present: bytes) -> None:
-    """Refuse rows of which the log has only some columns."""
-    whole = (1 << width) - 1
-    size = (width + 7) // 8
-    parts = [present[at : at + size] for at in range(0, len(present), size)]
-    if width != len(table.columns) or any(int.from_bytes(part, "little") & whole != whole for part in parts):
-        raise SplitReadError(
-            f"the log has only some columns of the rows of table {table.table}",
-            remedy=f"SET GLOBAL binlog_row_image = FULL, and {START_AGAIN}",
-        )
+def _transactions(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
+    """The transactions that begin with these events."""
+    starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
+    columns = (
+        block.positions[begins],
+        block.at_s[begins],
+        has_gtid,
+        numbers_at(data, starts + 8, 4),
+        block.servers[begins],
+        numbers_at(data, starts, 8),
+        has_gtid & (data[starts + 12] & _STANDALONE > 0),
+    )
+    rows = zip(*(one.tolist() for one in columns), strict=True)
+    for pos, at_s, has, domain, server, number, is_alone in rows:
+        yield Transaction(pos, at_s, f"{domain}-{server}-{number}" if has else None, is_alone)
 
 
 def _decompressed(data: bytes) -> bytes:
-    size = data[0] & 7
-    return zlib.decompress(data[1 + size :])
-
-
-def _unquoted(name: str | None) -> str:
-    if not name:
-        return ""
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+    return zlib.decompress(data[1 + (data[0] & 7) :])

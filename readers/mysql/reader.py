@@ -23,7 +23,7 @@ from flip27_source.enumerators.mysql.connection import (
     rows_of,
     variable,
 )
-from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, events
+from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, packets
 from flip27_source.enumerators.mysql.server import catalog_table, has_transaction, log_end, other_log
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
@@ -108,6 +108,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.mysql.event_blocks import event_blocks
         from flip27_source.readers.mysql.log import WindowLog
 
         assert window.end is not None
@@ -130,8 +131,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
         while begins is not None:
             try:
                 with closing(connect(self.context.options)) as stream:
-                    found = events(stream, self.context.options, log=window.log, position=begins)
-                    for part in log.changes(found):
+                    found = packets(stream, self.context.options, log=window.log, position=begins)
+                    for part in log.changes(event_blocks(found, first=begins, end=window.end)):
                         changes = self._delivered(part, rules, emptied)
                         if len(changes):
                             rows += len(changes)

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.mysql.event_blocks import numbers_at
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
-
-PADDING = bytes(32)
-"""Bytes after the last image, so that the widest number can be read at its end, where a NULL has no bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """One column of the images: the position and the size of each value, and where it is NULL."""
+    """One column of some images: where each value begins and ends, and which are NULL."""
 
     starts: Int64s
-    sizes: Int64s
+    ends: Int64s
     nulls: Bools
 
-    def take(self, rows: Int64s) -> Values:
-        return Values(starts=self.starts[rows], sizes=self.sizes[rows], nulls=self.nulls[rows])
+    def where(self, mask: Bools) -> Values:
+        if mask.all():
+            return self
+        return Values(starts=self.starts[mask], ends=self.ends[mask], nulls=self.nulls[mask])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,46 +51,38 @@ def find_images(data: Bytes, starts: Int64s, ends: Int64s, columns: Sequence[Log
     Raises:
         SplitReadError: an event does not end where its last image does.
     """
-    found: list[list[tuple[Int64s, Int64s, Bools]]] = [[] for _ in columns]
-    events: list[Int64s] = []
+    events, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     active = np.flatnonzero(starts < ends)
     at = starts[active]
     while len(active):
         events.append(active)
-        bits = at
-        at = at + (len(columns) + 7) // 8
-        for number, column in enumerate(columns):
-            nulls = (data[bits + number // 8] >> (number % 8) & 1).astype(np.bool_)
-            if column.size is None:
-                sizes = numbers_at(data, at, column.prefix)
-                begin = at + column.prefix
-            else:
-                sizes, begin = np.full(len(at), column.size, np.int64), at
-            found[number].append((begin, sizes, nulls))
-            at = np.where(nulls, at, begin + sizes)
+        begins.append(at)
+        at = _columns_at(data, at, columns)[1]
         if (at > ends[active]).any():
             raise SplitReadError("an event of the log is truncated: a row extends beyond its end")
         is_left = at < ends[active]
         active, at = active[is_left], at[is_left]
-    of_event = np.concatenate(events) if events else np.empty(0, np.int64)
-    numbers = np.repeat(np.arange(len(events)), [len(each) for each in events])
-    order = np.lexsort((numbers, of_event))
-    values = [
-        Values(
-            starts=np.concatenate([part[0] for part in parts])[order],
-            sizes=np.concatenate([part[1] for part in parts])[order],
-            nulls=np.concatenate([part[2] for part in parts])[order],
-        )
-        for parts in found
-        if parts
-    ]
-    return Images(events=of_event[order], numbers=numbers[order], columns=values)
+    of_event = np.concatenate(events)
+    numbers = np.repeat(np.arange(len(events)) - 1, [len(each) for each in events])
+    order = np.argsort(of_event, kind="stable")
+    found, _ = _columns_at(data, np.concatenate(begins)[order], columns)
+    return Images(events=of_event[order], numbers=numbers[order], columns=found)
 
 
-def numbers_at(data: Bytes, at: Int64s, size: int, *, is_big_endian: bool = False) -> Int64s:
-    """The unsigned numbers of ``size`` bytes at these positions; those of eight bytes wrap around."""
-    found = np.zeros(len(at), np.int64)
-    for byte in range(size):
-        shift = 8 * (size - 1 - byte if is_big_endian else byte)
-        found |= data[at + byte].astype(np.int64) << shift
-    return found
+def _columns_at(data: Bytes, at: Int64s, columns: Sequence[LogColumn]) -> tuple[list[Values], Int64s]:
+    """The values of the images that begin at these positions, and where the images end."""
+    bitmap = np.arange((len(columns) + 7) // 8)
+    is_null = np.unpackbits(data[at + bitmap[:, None]], axis=0, bitorder="little").view(np.bool_)
+    has_nulls: list[bool] = is_null.any(axis=1).tolist()
+    at = at + len(bitmap)
+    found = []
+    for column, nulls, has_null in zip(columns, is_null, has_nulls, strict=False):
+        starts = at
+        if column.size is None:
+            starts = at + column.prefix
+            ends = starts + numbers_at(data, at, column.prefix)
+        else:
+            ends = at + column.size
+        at = np.where(nulls, at, ends) if has_null else ends
+        found.append(Values(starts=starts, ends=ends, nulls=nulls))
+    return found, at

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
 from flip27_source.enumerators.mysql.split import TableName
 from flip27_source.errors import SplitReadError
+
+ResultT = TypeVar("ResultT")
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24 = 1, 2, 3, 4, 5, 8, 9
 DATE, YEAR, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 15, 16, 17, 18, 19
@@ -17,8 +20,8 @@ BINARY_COLLATION = 63
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, DATE: 3, YEAR: 1}
 _NUMERIC = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE)
 _META_BYTES = {
-    FLOAT: 1, DOUBLE: 1, VARCHAR: 2, BIT: 2, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, NEWDECIMAL: 2, ENUM: 2,
-    SET: 2, BLOB: 1, VAR_STRING: 2, STRING: 2, GEOMETRY: 1,
+    **dict.fromkeys(_FIXED, 0), FLOAT: 1, DOUBLE: 1, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, BLOB: 1,
+    **dict.fromkeys((VARCHAR, VAR_STRING, STRING, BIT, NEWDECIMAL, ENUM, SET), 2), GEOMETRY: 1,
 }  # fmt: skip
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
@@ -85,33 +88,33 @@ class _Cursor:
     def text(self) -> bytes:
         return self.take(self.packed())
 
-    @property
-    def is_at_end(self) -> bool:
-        return self.at >= len(self.data)
+    def numbers(self) -> list[int]:
+        return list(self._rest(self.packed))
+
+    def texts(self) -> list[bytes]:
+        return list(self._rest(self.text))
+
+    def _rest(self, take: Callable[[], ResultT]) -> Iterator[ResultT]:
+        while self.at < len(self.data):
+            yield take()
 
 
-def table_of(body: bytes) -> tuple[int, TableName]:
-    """The number of a table, which the events of its rows have, and its name."""
-    at = 8
-    names = []
-    for _ in range(2):
-        size = body[at]
-        names.append(body[at + 1 : at + 1 + size].decode())
-        at += size + 2
-    return int.from_bytes(body[:6], "little"), TableName(schema=names[0], name=names[1])
+def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[TableName, TableMap | None]:
+    """The name of the table that an event describes, and the table if it is wanted.
 
-
-def table_map(body: bytes) -> TableMap:
-    """The table that an event describes.
+    Args:
+        text: the body of the event from the name of the database on.
 
     Raises:
         SplitReadError: the log does not have the names of the columns, or a type is not known.
     """
-    _, table = table_of(body)
-    cursor = _Cursor(body, 8)
-    for _ in range(2):
-        cursor.take(cursor.take(1)[0] + 1)
-    kinds = cursor.take(cursor.packed())
+    cursor = _Cursor(text)
+    # A zero is after each name.
+    schema, _, name, _ = (cursor.text(), cursor.take(1), cursor.text(), cursor.take(1))
+    table = TableName(schema=schema.decode(), name=name.decode())
+    if not is_wanted(table):
+        return table, None
+    kinds = cursor.text()
     metas = _Cursor(cursor.text())
     cursor.take((len(kinds) + 7) // 8)
     found = [_kind_of(table, kind, metas) for kind in kinds]
@@ -123,7 +126,7 @@ def table_map(body: bytes) -> TableMap:
         )
     columns = [
         LogColumn(
-            name=name,
+            name=more.names[number],
             kind=kind,
             meta=meta,
             size=_size_of(kind, meta),
@@ -132,46 +135,40 @@ def table_map(body: bytes) -> TableMap:
             collation=more.collations.get(number, BINARY_COLLATION),
             labels=more.labels.get(number, ()),
         )
-        for number, (name, (kind, meta)) in enumerate(zip(more.names, found, strict=True))
+        for number, (kind, meta) in enumerate(found)
     ]
-    return TableMap(table=table, columns=tuple(columns), key=more.key)
+    return table, TableMap(table=table, columns=tuple(columns), key=tuple(more.key))
 
 
 def _kind_of(table: TableName, kind: int, metas: _Cursor) -> tuple[int, tuple[int, int]]:
-    if kind not in _FIXED and kind not in _META_BYTES:
+    if kind not in _META_BYTES:
         raise SplitReadError(
             f"table {table} has a column of the type {kind} in the log, which the mysql source does not read",
             remedy="leave the table out, or change the column: old temporal types and compressed columns are "
             "not supported",
         )
-    data = metas.take(_META_BYTES.get(kind, 0))
+    low, high, *_ = *metas.take(_META_BYTES[kind]), 0, 0
+    if kind in (VARCHAR, VAR_STRING):
+        return kind, (low | high << 8, 0)
     if kind == STRING:
         # The upper bits of a length above 255 are in the byte of the type.
-        high, low = data
-        if high & 0x30 != 0x30:
-            return STRING, (low | (high & 0x30 ^ 0x30) << 4, 0)
-        return high, (low, 0)
-    if kind in (VARCHAR, VAR_STRING):
-        return kind, (int.from_bytes(data, "little"), 0)
-    return kind, (data[0] if data else 0, data[1] if len(data) > 1 else 0)
+        kind, length = low, high
+        return (
+            (kind, (length, 0)) if kind & 0x30 == 0x30 else (STRING, (length | (kind & 0x30 ^ 0x30) << 4, 0))
+        )
+    return kind, (low, high)
 
 
 def _size_of(kind: int, meta: tuple[int, int]) -> int | None:
-    fraction = (meta[0] + 1) // 2
-    sizes = {
-        **_FIXED,
-        TIMESTAMP2: 4 + fraction,
-        DATETIME2: 5 + fraction,
-        TIME2: 3 + fraction,
-        ENUM: meta[0],
-        SET: meta[0],
-        BIT: meta[1] + (meta[0] > 0),
-    }
+    first, second = meta
     if kind == NEWDECIMAL:
-        digits, scale = meta
-        whole = digits - scale
-        return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (whole, scale))
-    return sizes.get(kind)
+        return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (first - second, second))
+    fraction = (first + 1) // 2
+    sizes = {
+        TIMESTAMP2: 4 + fraction, DATETIME2: 5 + fraction, TIME2: 3 + fraction, ENUM: first, SET: first,
+        BIT: second + (first > 0),
+    }  # fmt: skip
+    return sizes.get(kind, _FIXED.get(kind))
 
 
 def _prefix_of(kind: int, meta: tuple[int, int]) -> int:
@@ -188,58 +185,40 @@ class _Metadata:
     unsigned: set[int] = field(default_factory=set)
     collations: dict[int, int] = field(default_factory=dict)
     labels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    key: tuple[int, ...] = ()
+    key: Sequence[int] = ()
 
     @classmethod
     def read(cls, cursor: _Cursor, kinds: Sequence[int]) -> _Metadata:
+        def of(*some: int) -> list[int]:
+            return [number for number, kind in enumerate(kinds) if kind in some]
+
         found = cls()
-        texts = [n for n, kind in enumerate(kinds) if kind in (STRING, VAR_STRING, VARCHAR, BLOB)]
-        choices = [n for n, kind in enumerate(kinds) if kind in (ENUM, SET)]
-        while not cursor.is_at_end:
-            what = cursor.take(1)[0]
-            part = _Cursor(cursor.text())
+        collated = {
+            **dict.fromkeys((_DEFAULT_COLLATION, _COLLATIONS), of(STRING, VAR_STRING, VARCHAR, BLOB)),
+            **dict.fromkeys((_ENUM_DEFAULT_COLLATION, _ENUM_COLLATIONS), of(ENUM, SET)),
+        }
+        while cursor.at < len(cursor.data):
+            what, part = cursor.take(1)[0], _Cursor(cursor.text())
             if what == _SIGNS:
-                numbers = [n for n, kind in enumerate(kinds) if kind in _NUMERIC]
+                bits = "".join(f"{byte:08b}" for byte in part.data)
                 found.unsigned = {
-                    n for place, n in enumerate(numbers) if part.data[place // 8] & 0x80 >> place % 8
+                    number for number, bit in zip(of(*_NUMERIC), bits, strict=False) if bit == "1"
                 }
             elif what == _NAMES:
-                found.names = [text.decode() for text in _texts(part)]
-            elif what in (_DEFAULT_COLLATION, _COLLATIONS, _ENUM_DEFAULT_COLLATION, _ENUM_COLLATIONS):
-                of = texts if what in (_DEFAULT_COLLATION, _COLLATIONS) else choices
+                found.names = [name.decode() for name in part.texts()]
+            elif what in collated:
                 has_default = what in (_DEFAULT_COLLATION, _ENUM_DEFAULT_COLLATION)
-                found.collations |= _collations(part, of, has_default=has_default)
+                found.collations |= _collations(part.numbers(), collated[what], has_default=has_default)
             elif what in (_SETS, _ENUMS):
-                of_kind = [n for n in choices if kinds[n] == (SET if what == _SETS else ENUM)]
-                for number in of_kind:
+                for number in of(SET if what == _SETS else ENUM):
                     found.labels[number] = tuple(part.text() for _ in range(part.packed()))
-            elif what == _KEY:
-                found.key = tuple(_numbers(part))
-            elif what == _KEY_WITH_PREFIX:
-                found.key = tuple(_numbers(part))[::2]
+            elif what in (_KEY, _KEY_WITH_PREFIX):
+                found.key = part.numbers()[:: 1 if what == _KEY else 2]
         return found
 
 
-def _texts(part: _Cursor) -> Iterator[bytes]:
-    while not part.is_at_end:
-        yield part.text()
-
-
-def _numbers(part: _Cursor) -> Iterator[int]:
-    while not part.is_at_end:
-        yield part.packed()
-
-
-def _collations(part: _Cursor, columns: Sequence[int], *, has_default: bool) -> dict[int, int]:
+def _collations(numbers: Sequence[int], columns: Sequence[int], *, has_default: bool) -> dict[int, int]:
     if not has_default:
-        return dict(zip(columns, _numbers(part), strict=True))
-    found = dict.fromkeys(columns, part.packed())
-    others = list(_numbers(part))
-    found |= {columns[place]: collation for place, collation in zip(others[::2], others[1::2], strict=True)}
-    return found
-
-
-def width_and_size(body: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length in an event, and its size."""
-    cursor = _Cursor(body[at : at + 9])
-    return cursor.packed(), cursor.at
+        return dict(zip(columns, numbers, strict=True))
+    others = zip(numbers[1::2], numbers[2::2], strict=True)
+    return dict.fromkeys(columns, numbers[0]) | {columns[place]: collation for place, collation in others}

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.readers.mysql import table_maps as kinds
-from flip27_source.readers.mysql.row_images import Values, numbers_at
+from flip27_source.readers.mysql.event_blocks import numbers_at
+from flip27_source.readers.mysql.row_images import Values
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
@@ -38,8 +39,8 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
 def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
     """The type of the arrays of a column."""
     none = np.empty(0, np.int64)
-    values = Values(starts=none, sizes=none, nulls=np.empty(0, np.bool_))
-    return array_of(column, values, np.zeros(1, np.uint8), charsets).type
+    values = Values(starts=none, ends=none, nulls=np.empty(0, np.bool_))
+    return array_of(column, values, np.zeros(8, np.uint8), charsets).type
 
 
 def _masked(numbers: Any, values: Values, type: pa.DataType | None = None) -> pa.Array:
@@ -180,7 +181,7 @@ def _bytes(values: Values, data: Bytes) -> pa.Array:
     # The images are in the order of the events, so positions ascend.
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[0:-1:2] = values.starts
-    offsets[1::2] = values.starts + np.where(values.nulls, 0, values.sizes)
+    offsets[1::2] = values.starts + np.where(values.nulls, 0, values.ends - values.starts)
     offsets[-1] = data.size
     both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     indexes = np.arange(0, 2 * count, 2)

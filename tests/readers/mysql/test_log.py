@@ -7,21 +7,29 @@ from collections.abc import Iterable
 
 import pytest
 
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE, Event
+from flip27_source.enumerators.mysql.connection import ServerError
+from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
 from flip27_source.enumerators.mysql.split import TableName, position_text
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.mysql.event_blocks import event_blocks
 from flip27_source.readers.mysql.log import Emptied, WindowLog
 
 ORDERS = TableName(schema="shop", name="orders")
 ODD = TableName(schema="shop", name="a#b -- `c")
-QUERY, XID, GTID = 2, 16, 162
+QUERY, XID, INCIDENT, GTID = 2, 16, 26, 162
 FILE = 1 << 32
 
 
-def events(*parts: tuple[int, bytes]) -> list[Event]:
+def packet(kind: int, body: bytes, *, size: int, end: int) -> bytes:
+    return struct.pack("<IBIIIH", 0, kind, 1, size, end, 0) + body
+
+
+def events(*parts: tuple[int, bytes]) -> list[bytes]:
     """Events one after the other, each with a length of 100."""
-    starts = [FILE + 4 + 100 * number for number in range(len(parts))]
-    return [Event(kind, at, at + 100, 0, 1, body) for at, (kind, body) in zip(starts, parts, strict=True)]
+    return [
+        packet(kind, body, size=100, end=4 + 100 * number)
+        for number, (kind, body) in enumerate(parts, start=1)
+    ]
 
 
 def begin(*, is_statement: bool = False) -> tuple[int, bytes]:
@@ -32,14 +40,15 @@ def statement(sql: str, schema: str = "shop") -> tuple[int, bytes]:
     return QUERY, bytes(8) + bytes([len(schema)]) + bytes(4) + schema.encode() + b"\0" + sql.encode()
 
 
-def read(found: Iterable[Event], *, end: int = 1 << 40) -> tuple[list[str], list[str], WindowLog]:
+def read(found: Iterable[bytes], *, end: int = 1 << 40) -> tuple[list[str], list[str], WindowLog]:
     """The tables that were emptied, the losses, and the log."""
     losses: list[str] = []
     tables = (ORDERS, ODD)
     log = WindowLog(
         first=FILE + 4, end=end, is_wanted=tables.__contains__, known=tables, report_loss=losses.append
     )
-    emptied = [str(change.table) for change in log.changes(iter(found)) if isinstance(change, Emptied)]
+    changes = log.changes(event_blocks(iter(found), first=FILE + 4, end=end))
+    emptied = [str(change.table) for change in changes if isinstance(change, Emptied)]
     return emptied, losses, log
 
 
@@ -114,10 +123,39 @@ def test_a_window_has_the_transactions_that_begin_before_its_end() -> None:
     assert position_text(log.next_begins) == "000001:404"
 
 
+def next_file() -> list[bytes]:
+    """What the server sends before the events of the next file, and the first of these events."""
+    return [
+        packet(ROTATE, bytes(8) + b"binlog.000002", size=100, end=0),
+        packet(FORMAT_DESCRIPTION, bytes(5), size=100, end=104),
+    ]
+
+
 def test_a_transaction_that_a_killed_server_did_not_finish_is_not_read() -> None:
-    broken = events(begin(is_statement=True), statement("COMMIT"), begin())
-    next_file = 2 << 32 | 4
-    rotate = Event(ROTATE, next_file, next_file, 0, 1, bytes(8) + b"binlog.000002")
-    first = Event(FORMAT_DESCRIPTION, next_file, next_file + 100, 0, 1, b"")
-    log = read([*broken, rotate, first])[2]
+    broken = events(begin(is_statement=True), statement("COMMIT"), begin(), statement("TRUNCATE orders"))
+    emptied, _, log = read([*broken, *next_file()])
+    assert emptied == []
     assert position_text(log.next_begins) == "000002:104"
+    assert log.last is not None
+    assert position_text(log.last.position) == "000001:4"
+
+
+def test_a_large_transaction_that_a_killed_server_did_not_finish_is_an_error() -> None:
+    long = [statement("TRUNCATE orders"), statement(f"SAVEPOINT {'a' * 100_000}")]
+    assert read(events(begin(), *long, statement("COMMIT"), begin(), (XID, b"")), end=FILE + 500)[0] == [
+        "shop.orders"
+    ]
+    broken = events(begin(), *long, statement("SAVEPOINT b"))
+    with pytest.raises(SplitReadError, match="the transaction at 000001:4 of the log has no end"):
+        read([*broken, *next_file()], end=FILE + 500)
+
+
+def test_changes_that_the_server_has_lost_are_losses_between_transactions_too() -> None:
+    losses = read(events(begin(), (XID, bytes(8)), (INCIDENT, bytes(2)), begin(), (XID, bytes(8))))[1]
+    assert losses == ["the server has lost changes at 000001:204 of its log"]
+
+
+def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
+    first = packet(FORMAT_DESCRIPTION, b"\1" + bytes(4), size=100, end=0)
+    with pytest.raises(ServerError, match="an event of the log has a wrong checksum, before the position"):
+        read([first, *events(begin())])
