@@ -79,27 +79,31 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     Args:
         wanted: the names of the columns that are needed; None for all.
     """
-    table = rows.table
-    images = find_images(rows.data, rows.starts, rows.stops, table.columns)
-    ops = rows.op[images.events]
+    table, part = rows.table, rows.part
+    data, starts, stops = rows.images()
+    images = find_images(data, starts, stops, table.columns)
+    ops = rows.ops[images.events]
     # The images of an update are a pair: the row before and the row after.
     is_after = (ops == CREATE) | ((ops == UPDATE) & (images.numbers % 2 == 1))
     first = np.flatnonzero(~is_after | (ops == CREATE))
-    op, events = ops[first], images.events[first]
+    op, events = ops[first], np.array(rows.events)[images.events[first]]
+    numbers = np.searchsorted(part.begins, events, "right")
+    pos = np.array([one.position for one in part.transactions])[numbers]
     after, before = {}, {}
     for column, values in zip(table.columns, images.columns, strict=True):
         if wanted is None or column.name in wanted or column.name in table.key_names:
-            new = array_of(column, values.where(is_after), rows.data, charsets)
-            old = array_of(column, values.where(~is_after), rows.data, charsets)
+            new = array_of(column, values.where(is_after), data, charsets)
+            old = array_of(column, values.where(~is_after), data, charsets)
             after[column.name], before[column.name] = placed(new, op != DELETE), placed(old, op != CREATE)
     changes = Changes(
         table=table.table,
         key=table.key_names,
         op=op,
-        pos=rows.pos[events],
-        seq=rows.seq[events] + images.numbers[first],
-        numbers=rows.numbers[events],
-        transactions=rows.transactions,
+        pos=pos,
+        # It grows by more than an event has rows.
+        seq=part.block.positions[events] - pos + images.numbers[first],
+        numbers=numbers,
+        transactions=part.transactions,
         after=after,
         before=before,
     )
@@ -129,26 +133,23 @@ def _with_moves(changes: Changes) -> Changes:
 def emptying(event: Emptied, columns: Mapping[str, pa.DataType]) -> Changes:
     """A TRUNCATE as a change without rows."""
     nulls = {name: pa.nulls(1, type) for name, type in columns.items()}
-    return Changes(
-        table=event.table,
-        op=np.array([TRUNCATE], np.uint8),
-        pos=np.array([event.transaction.position]),
-        seq=np.array([event.seq]),
-        numbers=np.zeros(1, np.int64),
-        transactions=[event.transaction],
-        after=nulls,
-        before=nulls,
-    )
+    changes = _at_once(TRUNCATE, event.table, nulls, rows=1, position=event.transaction.position)
+    return replace(changes, seq=np.array([event.seq]), transactions=[event.transaction])
 
 
 def rows_of_chunk(
     table: TableName, key: tuple[str, ...], columns: Mapping[str, pa.Array], *, rows: int, position: int
 ) -> Changes:
     """Rows that were read from a table in a snapshot at this position."""
+    return replace(_at_once(READ, table, columns, rows=rows, position=position), key=key)
+
+
+def _at_once(
+    op: int, table: TableName, columns: Mapping[str, pa.Array], *, rows: int, position: int
+) -> Changes:
     return Changes(
         table=table,
-        key=key,
-        op=np.full(rows, READ, np.uint8),
+        op=np.full(rows, op, np.uint8),
         pos=np.full(rows, position, np.int64),
         seq=np.zeros(rows, np.int64),
         numbers=np.zeros(rows, np.int64),

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.chunks import key_range
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of
-from flip27_source.enumerators.mysql.server import CatalogTable, begin_snapshot
+from flip27_source.enumerators.mysql.server import begin_snapshot
 from flip27_source.enumerators.mysql.split import TableChunk, position_text
 from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.errors import SplitReadError
 
 _BLOCK_ROWS = 20_000
 _PAUSE_S = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenChunk:
-    """A chunk that is about to be read.
-
-    Attributes:
-        position: that of the snapshot.
-        key: the columns of the primary key.
-        columns: the columns to read.
-    """
-
-    chunk: TableChunk
-    position: int
-    key: tuple[str, ...]
-    columns: dict[str, ColumnType]
 
 
 def begin(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> int:
@@ -55,29 +39,21 @@ def begin(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> int
     return position
 
 
-def opened(table: CatalogTable, chunk: TableChunk, position: int, wanted: Sequence[str] | None) -> OpenChunk:
-    columns = {name: kind for name, kind in table.columns.items() if wanted is None or name in wanted}
-    return OpenChunk(chunk=chunk, position=position, key=table.key, columns=columns)
-
-
-def blocks(connection: Connection, chunk: OpenChunk) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """The number of rows of each block, and its columns."""
-    table = chunk.chunk.table
-    selected = [kind.selected(quoted(name)) for name, kind in chunk.columns.items()] or ["NULL"]
-    where = key_range(chunk.chunk.key, chunk.chunk.lower, chunk.chunk.upper)
-    sql = f"SELECT {', '.join(selected)} FROM {quoted(table.schema, table.name)}"
+def blocks(
+    connection: Connection, chunk: TableChunk, columns: Mapping[str, ColumnType]
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """The number of rows of each block, and these columns of it."""
+    selected = [kind.selected(quoted(name)) for name, kind in columns.items()] or ["NULL"]
+    where = key_range(chunk.key, chunk.lower, chunk.upper)
+    sql = f"SELECT {', '.join(selected)} FROM {quoted(chunk.table.schema, chunk.table.name)}"
     cursor = connection.cursor(imported().cursors.SSCursor)
     cursor.execute(f"{sql} WHERE {where}" if where else sql)
     while rows := cursor.fetchmany(_BLOCK_ROWS):
-        found = zip(*rows, strict=True)
-        arrays = {
-            name: column(kind, values)
-            for (name, kind), values in zip(chunk.columns.items(), found, strict=False)
-        }
-        yield len(rows), arrays
+        found = zip(columns.items(), zip(*rows, strict=True), strict=False)
+        yield len(rows), {name: _column(kind, values) for (name, kind), values in found}
 
 
-def column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
+def _column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
     """The texts of a column, as an array of its type."""
     type = kind.arrow or pa.string()
     if pa.types.is_binary(type):
@@ -87,10 +63,6 @@ def column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
         # A date without a month or a day is no date.
         texts = [None if one is None or "-00" in one[4:10] else one for one in texts]
     found = pa.array(texts, pa.string())
-    if pa.types.is_timestamp(type):
-        return (
-            found.cast(pa.timestamp("us")).cast(type)
-            if type.tz is None
-            else found.cast(pa.timestamp("us")).cast(pa.int64()).cast(type)
-        )
-    return found if type == pa.string() else found.cast(type)
+    if pa.types.is_timestamp(type) and type.tz is not None:
+        return pc.assume_timezone(found.cast(pa.timestamp("us")), "UTC")
+    return found.cast(type)

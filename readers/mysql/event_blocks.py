@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,7 @@ PADDING = bytes(64)
 """Bytes after the events, so that a value can be looked for at their end, where a NULL has no bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventBlock:
+class EventBlock(NamedTuple):
     """Events of one file of the log, one after the other.
 
     Attributes:
@@ -51,9 +50,6 @@ class EventBlock:
     servers: Int64s
     starts: Int64s
     stops: Int64s
-
-    def __len__(self) -> int:
-        return len(self.kinds)
 
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
@@ -112,18 +108,9 @@ def _block(packets: Sequence[bytes], file: int, crc_bytes: int, *, follows: str)
             raise ServerError(f"an event of the log has a wrong checksum, before the position {where}")
     # The server sends the event also in advance; then it has no position.
     positions[is_rotate] = ends[is_rotate] = file | FIRST_IN_FILE
-    return EventBlock(
-        follows=follows,
-        raw=raw,
-        data=data,
-        kinds=kinds,
-        positions=positions,
-        ends=ends,
-        at_s=numbers_at(data, starts, 4),
-        servers=numbers_at(data, starts + 5, 4),
-        starts=starts + _HEADER_BYTES,
-        stops=stops - crc_bytes,
-    )
+    at_s, servers = numbers_at(data, starts, 4), numbers_at(data, starts + 5, 4)
+    starts, stops = starts + _HEADER_BYTES, stops - crc_bytes
+    return EventBlock(follows, raw, data, kinds, positions, ends, at_s, servers, starts, stops)
 
 
 def numbers_at(data: Bytes, at: Int64s, size: int, *, is_big_endian: bool = False) -> Int64s:

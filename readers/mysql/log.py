@@ -52,30 +52,7 @@ class Transaction(NamedTuple):
 _NONE = Transaction(0, 0, None, False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRows:
-    """Events of one table with the same columns, in the order of the log.
-
-    Attributes:
-        op: the operation of each event, as the number of its letter.
-        seq: grows with the events of a transaction, by more than an event has rows.
-        numbers: for each event, the index of its transaction in ``transactions``.
-        starts, stops: where the images of the rows of each event are in ``data``.
-    """
-
-    table: TableMap
-    op: Bytes
-    pos: Int64s
-    seq: Int64s
-    numbers: Int64s
-    transactions: Sequence[Transaction]
-    data: Bytes
-    starts: Int64s
-    stops: Int64s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emptied:
+class Emptied(NamedTuple):
     """A TRUNCATE of a table."""
 
     table: TableName
@@ -92,8 +69,7 @@ class _Described:
     events: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class Part(NamedTuple):
     """The part of a block that is read: the events before ``stop``.
 
     Attributes:
@@ -127,50 +103,49 @@ class _Part:
             for event in statements.tolist()
         )
 
-    def rows(self, table: TableMap, events: Sequence[int]) -> TableRows:
-        """The rows in these events.
+
+class TableRows(NamedTuple):
+    """Events of one table with the same columns, in the order of the log."""
+
+    table: TableMap
+    part: Part
+    events: Sequence[int]
+
+    @property
+    def ops(self) -> Bytes:
+        """The operation of each event, as the number of its letter."""
+        ops: Bytes = _OPS[self.part.block.kinds[self.events]]
+        return ops
+
+    def images(self) -> tuple[Bytes, Int64s, Int64s]:
+        """Some bytes, and where the images of the rows of each event begin and end in them.
 
         Raises:
             SplitReadError: the log has only some columns of the rows.
         """
-        block, at = self.block, np.array(events)
-        kinds, data, starts, stops = block.kinds[at], block.data, block.starts[at] + 8, block.stops[at]
+        block, events, width = self.part.block, self.events, len(self.table.columns)
+        kinds, data, stops = block.kinds[events], block.data, block.stops[events]
+        starts = block.starts[events] + 8
         starts = starts + np.where(np.isin(kinds, _SECOND_FORM), numbers_at(data, starts, 2), 0)
-        width = len(table.columns)
         is_whole = data[starts] == width if width < 251 else numbers_at(data, starts + 1, 2) == width
         starts = starts + (1 if width < 251 else 3)
         bitmap = np.arange((width + 7) // 8)[:, None]
-        for has in (np.ones(len(at), np.bool_), _OPS[kinds] == UPDATE):
+        for has in (kinds > 0, self.ops == UPDATE):
             bits = np.unpackbits(data[starts + bitmap], axis=0, count=width, bitorder="little")
             is_whole &= bits.all(axis=0) | ~has
             starts = starts + len(bitmap) * has
         if not is_whole.all():
             raise SplitReadError(
-                f"the log has only some columns of the rows of table {table.table}",
+                f"the log has only some columns of the rows of table {self.table.table}",
                 remedy=f"SET GLOBAL binlog_row_image = FULL, and {START_AGAIN}",
             )
         is_compressed = np.isin(kinds, _COMPRESSED)
-        if is_compressed.any():
-            images = [
-                _decompressed(block.raw[start:stop]) if is_short else block.raw[start:stop]
-                for start, stop, is_short in zip(starts, stops, is_compressed, strict=True)
-            ]
-            data = np.frombuffer(b"".join([*images, PADDING]), np.uint8)
-            stops = np.cumsum(list(map(len, images)))
-            starts = np.append(0, stops[:-1])
-        numbers = np.searchsorted(self.begins, at, "right")
-        pos = np.array([one.position for one in self.transactions])[numbers]
-        return TableRows(
-            table=table,
-            op=_OPS[kinds],
-            pos=pos,
-            seq=block.positions[at] - pos,
-            numbers=numbers,
-            transactions=self.transactions,
-            data=data,
-            starts=starts,
-            stops=stops,
-        )
+        if not is_compressed.any():
+            return data, starts, stops
+        bodies = (block.raw[start:stop] for start, stop in zip(starts, stops, strict=True))
+        images = [_decompressed(one) if it else one for it, one in zip(is_compressed, bodies, strict=True)]
+        stops = np.cumsum(list(map(len, images)))
+        return np.frombuffer(b"".join([*images, PADDING]), np.uint8), np.append(0, stops[:-1]), stops
 
 
 class WindowLog:
@@ -233,15 +208,15 @@ class WindowLog:
             )
         self._open = None
 
-    def _part(self, block: EventBlock) -> _Part:
+    def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
         begins = np.flatnonzero(np.isin(block.kinds, BEGINS))
         count = int(np.searchsorted(block.positions[begins], self._end))
-        stop = int(begins[count]) if count < len(begins) else len(block)
+        stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
         transactions = [self._open or _NONE, *_transactions(block, begins)]
-        part, last = _Part(block, stop, begins, transactions), transactions[-1]
-        is_followed = stop < len(block) or block.follows == "begin"
+        part, last = Part(block, stop, begins, transactions), transactions[-1]
+        is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
             self._open, ended = None, last
         else:
@@ -252,9 +227,9 @@ class WindowLog:
         self.last = self.last if ended is _NONE else ended
         if stop:
             self.next_begins = max(self.next_begins, int(block.ends[:stop].max()))
-        return _Part(block, stop, begins, transactions)
+        return Part(block, stop, begins, transactions)
 
-    def _changes_in(self, part: _Part) -> Iterator[TableRows | Emptied]:
+    def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
         block, pending = part.block, dict[TableName, _Described]()
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
@@ -280,7 +255,7 @@ class WindowLog:
         yield from _taken(pending, part)
 
     def _other(
-        self, event: int, part: _Part, pending: dict[TableName, _Described]
+        self, event: int, part: Part, pending: dict[TableName, _Described]
     ) -> Iterator[TableRows | Emptied]:
         """An event that has no rows."""
         block, transaction = part.block, part.transaction(event)
@@ -305,30 +280,28 @@ class WindowLog:
                 self._report_loss(loss)
 
 
-def _taken(pending: dict[TableName, _Described], part: _Part) -> Iterator[TableRows]:
+def _taken(pending: dict[TableName, _Described], part: Part) -> Iterator[TableRows]:
     """The rows of these tables, which are no longer pending."""
     for described in pending.values():
         events, described.events = described.events, []
         assert described.table is not None
-        yield part.rows(described.table, events)
+        yield TableRows(described.table, part, events)
     pending.clear()
 
 
 def _transactions(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
-    columns = (
-        block.positions[begins],
-        block.at_s[begins],
-        has_gtid,
-        numbers_at(data, starts + 8, 4),
-        block.servers[begins],
-        numbers_at(data, starts, 8),
-        has_gtid & (data[starts + 12] & _STANDALONE > 0),
+    gtids = zip(
+        numbers_at(data, starts + 8, 4), block.servers[begins], numbers_at(data, starts, 8), strict=True
     )
-    rows = zip(*(one.tolist() for one in columns), strict=True)
-    for pos, at_s, has, domain, server, number, is_alone in rows:
-        yield Transaction(pos, at_s, f"{domain}-{server}-{number}" if has else None, is_alone)
+    return map(
+        Transaction,
+        block.positions[begins].tolist(),
+        block.at_s[begins].tolist(),
+        (f"{one[0]}-{one[1]}-{one[2]}" if has else None for has, one in zip(has_gtid, gtids, strict=True)),
+        (has_gtid & (data[starts + 12] & _STANDALONE > 0)).tolist(),
+    )
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ because the driver also imports the reader's class.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -87,7 +87,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
     def _read_chunk(self, connection: Connection, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.changes import rows_of_chunk
-        from flip27_source.readers.mysql.chunk_rows import begin, blocks, opened
+        from flip27_source.readers.mysql.chunk_rows import begin, blocks
 
         chunk = split.chunk
         assert chunk is not None
@@ -96,9 +96,10 @@ class MysqlReader(SplitReader[MysqlSplit]):
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         types = {name: kind.arrow or pa.string() for name, kind in table.columns.items()}
         self._columns.check(str(chunk.table), types, old=types)
-        found = opened(table, chunk, position, self._rows.columns_read)
+        wanted = self._rows.columns_read
+        read = {name: kind for name, kind in table.columns.items() if wanted is None or name in wanted}
         rows = 0
-        for count, columns in blocks(connection, found):
+        for count, columns in blocks(connection, chunk, read):
             rows += count
             yield self._rows.batch(
                 rows_of_chunk(chunk.table, table.key, columns, rows=count, position=position)
@@ -127,24 +128,30 @@ class MysqlReader(SplitReader[MysqlSplit]):
             ),
         )
         rows, emptied = 0, dict[TableName, None]()
-        begins: int | None = window.begins
-        while begins is not None:
-            try:
-                with closing(connect(self.context.options)) as stream:
-                    found = packets(stream, self.context.options, log=window.log, position=begins)
-                    for part in log.changes(event_blocks(found, first=begins, end=window.end)):
+        with ExitStack() as opened:
+            while log.next_begins < window.end:
+                try:
+                    found = packets(
+                        connection, self.context.options, log=window.log, position=log.next_begins
+                    )
+                    for part in log.changes(event_blocks(found, first=log.next_begins, end=window.end)):
                         changes = self._delivered(part, rules, emptied)
                         if len(changes):
                             rows += len(changes)
                             yield self._rows.batch(changes)
-                begins = None
-            except ServerError as error:
-                if error.code != NOT_IN_THE_LOG:
-                    raise
-                lacks = max(window.begins, log.next_begins)
-                self._report_gap(lacks, split_id, error)
-                log.next_begins = self._first_after(connection, lacks)
-                begins = log.next_begins if log.next_begins < window.end else None
+                    break
+                except ServerError as error:
+                    if error.code != NOT_IN_THE_LOG:
+                        raise
+                    self.context.report_data_loss(
+                        f"the server no longer has its log from {position_text(log.next_begins)} on: "
+                        f"{error.what}",
+                        split_id=split_id,
+                        remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+                    )
+                # The server ends a connection on which it has refused to send its log.
+                connection = opened.enter_context(closing(connect(self.context.options)))
+                log.next_begins = _first_after(connection, log.next_begins)
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
@@ -167,30 +174,17 @@ class MysqlReader(SplitReader[MysqlSplit]):
             )
         assert window.log is not None
         assert window.begins is not None
-        end = log_end(connection)
-        is_checked = window.after is not None and end.first <= window.begins
-        if end.end < window.begins or (
-            is_checked
-            and window.after is not None
-            and not has_transaction(connection, window.after, log=window.log, position=window.begins)
-        ):
+        end, after = log_end(connection), window.after
+        has_after = (
+            after is None
+            or end.first > window.begins
+            or has_transaction(connection, after, log=window.log, position=window.begins)
+        )
+        if end.end < window.begins or not has_after:
             raise DataLossError(
                 other_log(window.begins),
                 remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
             )
-
-    def _report_gap(self, begins: int, split_id: str, error: ServerError) -> None:
-        self.context.report_data_loss(
-            f"the server no longer has its log from {position_text(begins)} on: {error.what}",
-            split_id=split_id,
-            remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
-        )
-
-    def _first_after(self, connection: Connection, position: int) -> int:
-        """Where the first file begins that the server has after a position that its log lacks."""
-        firsts = [position_of(row[0], FIRST_IN_FILE) for row in rows_of(connection, "SHOW BINARY LOGS")]
-        later = [first for first in firsts if first > position]
-        return later[0] if later else log_end(connection).end
 
     def _named(self, table: TableName) -> bool:
         patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]
@@ -203,18 +197,15 @@ class MysqlReader(SplitReader[MysqlSplit]):
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
         from flip27_source.readers.mysql.log import Emptied, TableRows
 
+        wanted = self._rows.columns_read
         if isinstance(part, Emptied):
-            table = part.table
-            types = {field.name: field.type for field in self.context.schema}
-            wanted = self._rows.columns_read or ()
-            changes = emptying(part, {name: types[name] for name in wanted})
+            changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
         else:
-            table = part.table.table
-            changes = changes_of(part, self._charsets, self._rows.columns_read)
-        rule = rules.get(table)
+            changes = changes_of(part, self._charsets, wanted)
+        rule = rules.get(changes.table)
         if rule is not None:
             if is_emptied_between(changes, rule):
-                emptied[table] = None
+                emptied[changes.table] = None
             changes = delivered(changes, rule)
         if len(changes) and isinstance(part, TableRows) and part.table not in self._compared:
             self._compare(part.table)
@@ -227,6 +218,12 @@ class MysqlReader(SplitReader[MysqlSplit]):
         types = {column.name: type_of(column, self._charsets) for column in table.columns}
         self._columns.check(str(table.table), types, old=types)
         self._compared.add(table)
+
+
+def _first_after(connection: Connection, position: int) -> int:
+    """Where the first file begins that the server has after a position that its log lacks."""
+    firsts = [position_of(row[0], FIRST_IN_FILE) for row in rows_of(connection, "SHOW BINARY LOGS")]
+    return next((first for first in firsts if first > position), log_end(connection).end)
 
 
 def _charsets(connection: Connection) -> dict[int, str]:

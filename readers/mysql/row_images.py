@@ -7,7 +7,7 @@ here: the types of values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class Values(NamedTuple):
     """One column of some images: where each value begins and ends, and which are NULL."""
 
     starts: Int64s
@@ -26,13 +25,10 @@ class Values:
     nulls: Bools
 
     def where(self, mask: Bools) -> Values:
-        if mask.all():
-            return self
-        return Values(starts=self.starts[mask], ends=self.ends[mask], nulls=self.nulls[mask])
+        return self if mask.all() else Values(*(array[mask] for array in self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
+class Images(NamedTuple):
     """The images in some events, in the order of the events.
 
     Attributes:
@@ -66,7 +62,7 @@ def find_images(data: Bytes, starts: Int64s, ends: Int64s, columns: Sequence[Log
     numbers = np.repeat(np.arange(len(events)) - 1, [len(each) for each in events])
     order = np.argsort(of_event, kind="stable")
     found, _ = _columns_at(data, np.concatenate(begins)[order], columns)
-    return Images(events=of_event[order], numbers=numbers[order], columns=found)
+    return Images(of_event[order], numbers[order], found)
 
 
 def _columns_at(data: Bytes, at: Int64s, columns: Sequence[LogColumn]) -> tuple[list[Values], Int64s]:
@@ -84,5 +80,5 @@ def _columns_at(data: Bytes, at: Int64s, columns: Sequence[LogColumn]) -> tuple[
         else:
             ends = at + column.size
         at = np.where(nulls, at, ends) if has_null else ends
-        found.append(Values(starts=starts, ends=ends, nulls=nulls))
+        found.append(Values(starts, ends, nulls))
     return found, at

@@ -32,30 +32,41 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
         return convert(column, values, data)
     texts = _bytes(values, data)
     if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
-        return _padded(texts, column.meta[0]) if column.kind == kinds.STRING else texts
-    return _text(texts, charsets.get(column.collation))
+        size = column.meta[0]
+        if (
+            column.kind != kinds.STRING
+            or pc.all(pc.equal(pc.binary_length(texts), size)).as_py() is not False
+        ):
+            return texts
+        # The log leaves out zeros at the end of BINARY values.
+        return _each(texts, lambda one: one.ljust(size, b"\0"), pa.binary())
+    encoding = charsets.get(column.collation)
+    if encoding is None:
+        return texts.cast(pa.string())
+    return _each(texts, lambda one: one.decode(encoding), pa.string())
 
 
 def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
     """The type of the arrays of a column."""
     none = np.empty(0, np.int64)
-    values = Values(starts=none, ends=none, nulls=np.empty(0, np.bool_))
-    return array_of(column, values, np.zeros(8, np.uint8), charsets).type
+    return array_of(column, Values(none, none, none > 0), np.zeros(8, np.uint8), charsets).type
 
 
-def _masked(numbers: Any, values: Values, type: pa.DataType | None = None) -> pa.Array:
-    return pa.array(numbers, type, mask=values.nulls if values.nulls.any() else None)
+def _masked(numbers: Any, values: Values) -> pa.Array:
+    return pa.array(numbers, mask=values.nulls if values.nulls.any() else None)
 
 
 def _integers(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     size = column.size or 0
     numbers = numbers_at(data, values.starts, size)
     if column.is_unsigned:
-        if size == 8:
-            return _masked(numbers.view(np.uint64), values).cast(pa.decimal128(20, 0))
-        return _masked(numbers.astype(_WIDER[size]), values)
+        return _masked(numbers.astype(_WIDER[size]), values) if size < 8 else _unsigned(numbers, values)
     bits = 64 - 8 * size
     return _masked((numbers << bits >> bits).astype(_SIGNED[size]), values)
+
+
+def _unsigned(numbers: Int64s, values: Values) -> pa.Array:
+    return _masked(numbers.view(np.uint64), values).cast(pa.decimal128(20, 0))
 
 
 def _floats(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
@@ -67,9 +78,7 @@ def _floats(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
 
 def _bit_field(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     numbers = numbers_at(data, values.starts, column.size or 0, is_big_endian=True)
-    if column.meta[1] == 8:
-        return _masked(numbers.view(np.uint64), values).cast(pa.decimal128(20, 0))
-    return _masked(numbers, values)
+    return _unsigned(numbers, values) if column.meta[1] == 8 else _masked(numbers, values)
 
 
 def _years(_: LogColumn, values: Values, data: Bytes) -> pa.Array:
@@ -129,8 +138,7 @@ def _fraction(column: LogColumn, at: Int64s, data: Bytes) -> Int64s:
 def _decimals(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     digits, scale = column.meta
     whole = digits - scale
-    sizes = [*([whole % 9] if whole % 9 else []), *[9] * (whole // 9), *[9] * (scale // 9)]
-    sizes += [scale % 9] if scale % 9 else []
+    sizes = [size for size in (whole % 9, *[9] * (whole // 9), *[9] * (scale // 9), scale % 9) if size]
     is_positive = data[values.starts] >= 0x80
     at, unscaled = values.starts, np.zeros(len(values.starts), np.int64 if digits <= 18 else object)
     for place, count in enumerate(sizes):
@@ -144,10 +152,9 @@ def _decimals(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     unscaled = np.where(is_positive, unscaled, -unscaled)
     if digits > 18:
         return _wide_decimals(unscaled.tolist(), values, digits, scale)
-    pairs = np.stack([unscaled, unscaled >> 63], axis=1).astype("<i8")
-    type = pa.decimal128(digits, scale)
-    found = pa.Array.from_buffers(type, len(unscaled), [None, pa.py_buffer(pairs.tobytes())])
-    return pc.if_else(pa.array(values.nulls), pa.scalar(None, type), found)
+    # The same numbers, with their point elsewhere.
+    whole_numbers = _masked(unscaled, values).cast(pa.decimal128(19, 0))
+    return pa.Array.from_buffers(pa.decimal128(digits, scale), len(whole_numbers), whole_numbers.buffers())
 
 
 def _wide_decimals(unscaled: list[int], values: Values, digits: int, scale: int) -> pa.Array:
@@ -188,21 +195,8 @@ def _bytes(values: Values, data: Bytes) -> pa.Array:
     return both.take(pa.array(indexes, mask=values.nulls if values.nulls.any() else None))
 
 
-def _padded(texts: pa.Array, size: int) -> pa.Array:
-    """The log leaves out zeros at the end of BINARY values."""
-    if pc.all(pc.equal(pc.binary_length(texts), size)).as_py() is not False:
-        return texts
-    return pa.array(
-        [None if text is None else text.ljust(size, b"\0") for text in texts.to_pylist()], pa.binary()
-    )
-
-
-def _text(texts: pa.Array, encoding: str | None) -> pa.Array:
-    if encoding is None:
-        return texts.cast(pa.string())
-    return pa.array(
-        [None if text is None else text.decode(encoding) for text in texts.to_pylist()], pa.string()
-    )
+def _each(texts: pa.Array, convert: Callable[[bytes], Any], type: pa.DataType) -> pa.Array:
+    return pa.array([None if one is None else convert(one) for one in texts.to_pylist()], type)
 
 
 _CONVERSIONS: Mapping[int, Callable[[LogColumn, Values, Bytes], pa.Array]] = {
