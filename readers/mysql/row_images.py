@@ -25,7 +25,7 @@ class Values(NamedTuple):
     nulls: Bools
 
     def where(self, mask: Bools) -> Values:
-        return self if mask.all() else Values(*(array[mask] for array in self))
+        return self if mask.all() else Values(self.starts[mask], self.ends[mask], self.nulls[mask])
 
 
 class Images(NamedTuple):
@@ -69,16 +69,15 @@ def _columns_at(data: Bytes, at: Int64s, columns: Sequence[LogColumn]) -> tuple[
     """The values of the images that begin at these positions, and where the images end."""
     bitmap = np.arange((len(columns) + 7) // 8)
     is_null = np.unpackbits(data[at + bitmap[:, None]], axis=0, bitorder="little").view(np.bool_)
-    has_nulls: list[bool] = is_null.any(axis=1).tolist()
     at = at + len(bitmap)
     found = []
-    for column, nulls, has_null in zip(columns, is_null, has_nulls, strict=False):
+    for column, nulls in zip(columns, is_null, strict=False):
         starts = at
         if column.size is None:
             starts = at + column.prefix
             ends = starts + numbers_at(data, at, column.prefix)
         else:
             ends = at + column.size
-        at = np.where(nulls, at, ends) if has_null else ends
+        at = np.where(nulls, at, ends) if nulls.any() else ends
         found.append(Values(starts, ends, nulls))
     return found, at
