@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from flip27_source.enumerators.mysql.connection import Connection, rows_of
 from flip27_source.enumerators.mysql.split import TableName
@@ -21,16 +22,10 @@ def cuts(
     A table for which no time is left has no cut: whether bounds follow is not known.
     """
     for table, key, lower in tables:
-        bounds: list[tuple[Key, int]] = []
-        bound, is_end = lower, False
-        while not is_end and has_time():
-            bound = next_bound(connection, table, key, bound, rows=rows)
-            if bound is None:
-                is_end = True
-            else:
-                bounds.append((bound, rows))
-        if bounds or is_end:
-            yield Cut(table_id=table.table_id, lower=lower, bounds=tuple(bounds), is_end=is_end)
+        after = partial(next_bound, connection, table, key, rows=rows)
+        found = Cut.after(table.table_id, lower, rows=rows, next_bound=after, has_time=has_time)
+        if found is not None:
+            yield found
 
 
 def next_bound(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.environment_variables import variable_of
+from flip27_source.enumerators.tables_with_log.options import password_of
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
@@ -63,7 +63,7 @@ def connect(options: Options) -> Connection:
     pymysql = imported()
     converters = {key: one for key, one in pymysql.converters.conversions.items() if type(key) is not int}
     ca = options[opts.SSL_CA]
-    password = _password(options)
+    password = password_of(options)
     try:
         connection: Connection = pymysql.connect(
             host=options[opts.HOST],
@@ -124,12 +124,3 @@ def variable(connection: Connection, name: str) -> str | None:
     """The value of a global variable, as text; None if this server does not have the variable."""
     rows = rows_of(connection, "SHOW GLOBAL VARIABLES LIKE %s", [name])
     return str(rows[0][1]) if rows else None
-
-
-def _password(options: Options) -> str | None:
-    name = options[opts.PASSWORD_ENV]
-    if name is None:
-        return options[opts.PASSWORD]
-    if options[opts.PASSWORD] is not None:
-        raise OptionError("options password and passwordEnv are both set", remedy="set passwordEnv alone")
-    return variable_of(opts.PASSWORD_ENV.name, name)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from flip27_source.enumerators.mysql.connection import Connection
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, DATABASE, TABLES
 from flip27_source.enumerators.mysql.server import CatalogTable, find_tables
+from flip27_source.enumerators.tables_with_log.schema import schema_of_all, with_change
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
@@ -40,15 +41,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     tables = find_tables(connection, patterns, database=options[DATABASE])
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
-    schemas = [typed_schema(table) for table in tables]
-    for table, schema in zip(tables, schemas, strict=True):
-        if schema != schemas[0]:
-            raise SchemaError(
-                f"tables {tables[0].table} and {table.table} have different columns",
-                remedy="set changeFormat=envelope for tables with different columns, or read each in a "
-                "separate query",
-            )
-    return schemas[0]
+    return schema_of_all([(one.table, typed_schema(one)) for one in tables])
 
 
 def typed_schema(table: CatalogTable) -> pa.Schema:
@@ -68,13 +61,4 @@ def typed_schema(table: CatalogTable) -> pa.Schema:
         *_POSITION,
         pa.field(TABLE, pa.string(), nullable=False),
     ]
-    known = {field.name for field in of_change}
-    for name in table.columns:
-        if name.lower() in known:
-            raise SchemaError(
-                f"table {table.table} has the column {name}, which a DataFrame cannot have together with the "
-                "column of the change",
-                remedy='leave it out: add .schema("...") with the columns to read; or set '
-                "changeFormat=envelope, whose rows are JSON",
-            )
-    return pa.schema([*columns, *of_change])
+    return with_change(table.table, columns, of_change)

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 from flip27_source.enumerators.postgres.chunk_transactions import SEES_NOTHING, RowRule, ended_below
 from flip27_source.enumerators.postgres.split import (
-    ChunkRead,
     KeyColumn,
     LogRead,
     LogWindow,
@@ -164,10 +163,6 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
             self.read_again(oid)
         self.reads_up_to(event.end)
 
-    def chunk_read(self, event: ChunkRead) -> bool:
-        """Record that a chunk was read, and return whether it was assigned."""
-        return self.mark(event.split_id, event.snapshot)
-
     # Decisions.
 
     @property
@@ -215,7 +210,7 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
             keys=self._table_keys or None,
         )
 
-    def state(self) -> AssignerState:
+    def stored(self) -> AssignerState:
         return AssignerState(
             known=tuple(self._known),
             tables=self.tables,

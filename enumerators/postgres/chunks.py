@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from flip27_source.enumerators.postgres.catalog import (
     own_rows,
@@ -151,18 +152,14 @@ def cuts(
             places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
             yield Cut(table_id=table.oid, lower=lower, bounds=places, is_end=True)
             continue
-        bounds: list[tuple[Key, int]] = []
-        bound = lower
         present = table_of(connection, table.oid)
-        is_end = present is None
-        altered = None if present is None else altered_key(connection, present, key)
+        if present is None:
+            yield Cut(table_id=table.oid, lower=lower, bounds=(), is_end=True)
+            continue
+        altered = altered_key(connection, present, key)
         if altered is not None:
             raise DiscoveryError(altered, remedy=f"{START_AGAIN}; or leave the table out with option tables")
-        while present is not None and not is_end and has_time():
-            bound = next_bound(connection, present, key, bound, rows=rows, filter_sql=filter_sql)
-            if bound is None:
-                is_end = True
-            else:
-                bounds.append((bound, rows))
-        if bounds or is_end:
-            yield Cut(table_id=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end)
+        after = partial(next_bound, connection, present, key, rows=rows, filter_sql=filter_sql)
+        found = Cut.after(table.oid, lower, rows=rows, next_bound=after, has_time=has_time)
+        if found is not None:
+            yield found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.environment_variables import variable_of
+from flip27_source.enumerators.tables_with_log.options import password_of
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
@@ -171,7 +171,7 @@ def connection_parameters(options: Options) -> dict[str, Any]:
         "port": options[opts.PORT],
         "dbname": database,
         "user": options[opts.USER],
-        "password": _password(options),
+        "password": password_of(options, otherwise="use a password file that libpq finds"),
         "connect_timeout": max(2, int(options[opts.CONNECT_TIMEOUT])),
         **_KEEPALIVES,
     }
@@ -236,15 +236,6 @@ def session_settings(options: Options) -> dict[str, str]:
     """The settings of every session."""
     timeout_ms = round(options[opts.STATEMENT_TIMEOUT] * 1000)
     return _SESSION | ({"statement_timeout": str(timeout_ms)} if timeout_ms else {})
-
-
-def _password(options: Options) -> str | None:
-    name = options[opts.PASSWORD_ENV]
-    if name is None:
-        return options[opts.PASSWORD]
-    if options[opts.PASSWORD] is not None:
-        raise OptionError("options password and passwordEnv are both set", remedy="set passwordEnv alone")
-    return variable_of(opts.PASSWORD_ENV.name, name, otherwise="use a password file that libpq finds")
 
 
 def _remedy_of(error: BaseException, said: str, *, role: str) -> str | None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
-from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsEdits, PerformsActions
+from flip27_source.enumerator import Backlog, BoundedRange
+from flip27_source.enumerator_context import SplitEnumeratorContext
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import Assigner
+from flip27_source.enumerators.postgres.assigner import Assigner, Horizon, chunk_split
 from flip27_source.enumerators.postgres.catalog import is_wanted
 from flip27_source.enumerators.postgres.connection import (
     START_AGAIN,
@@ -29,13 +29,12 @@ from flip27_source.enumerators.postgres.connection import (
     imported,
     row_of,
 )
-from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
+from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
-from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
+from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.set_back import other_log
 from flip27_source.enumerators.postgres.split import (
-    LOG_SPLIT_ID,
     ChunkRead,
     LogRead,
     LogWindow,
@@ -43,46 +42,34 @@ from flip27_source.enumerators.postgres.split import (
     TableLeftOut,
     lsn_text,
 )
-from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState, held_chunks, without_chunks
-from flip27_source.errors import EditError, some_of
+from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState
+from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
+from flip27_source.errors import EditError
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
-from flip27_source.schemas.inference import FindsSchema
-from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
-from flip27_source.split import SplitSize
-
-CHUNKS_PER_SUBTASK = 8
-"""The most chunks of one batch for each subtask: a restart may have to repeat a whole batch."""
+from flip27_source.source_checks import Finding
 
 ADVANCES_COMPARED = 2
 """For how many advances of the slot, after a start of the query or the server, the logs are compared."""
 
-MOST_WINDOW_BYTES = 256 * 1024 * 1024
-"""The longest window of the log if no limit is set."""
-
-_WITHOUT_GAPS = (
-    "the log is read without gaps, from where its slot begins; to read no changes, start a query with "
-    "snapshot=only and a new stateLocation, and drop the slot of this one (flip27 postgres drop)"
-)
-
 
 class PostgresEnumerator(
     PerformsActions[AdvanceSlot],
-    HoldsSplits,
-    CutsSomeSplits,
-    LimitsEdits,
-    FindsSchema,
-    ChecksSource,
     LeavesThings,
-    ChecksBeforeStart,
-    SplitEnumerator[PostgresSplit],
+    TablesWithLogEnumerator[PostgresSplit, PostgresState, Assigner],
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
 
     options: ClassVar = opts.POSTGRES_OPTIONS
     default_reader: ClassVar[str | None] = "postgres"
     position_names: ClassVar[Mapping[str, str]] = {"log.first": "lsn"}
+    state_type: ClassVar[Any] = PostgresState | None
     leaves: ClassVar[Sequence[str]] = ("slot", "publication")
+    without_gaps = (
+        "the log is read without gaps, from where its slot begins; to read no changes, start a query with "
+        "snapshot=only and a new stateLocation, and drop the slot of this one (flip27 postgres drop)"
+    )
+    to_replay = "replay these chunks, which also delivers such changes (flip27 edit replay)"
 
     def __init__(
         self,
@@ -91,24 +78,12 @@ class PostgresEnumerator(
         state: PostgresState | None = None,
     ) -> None:
         super().__init__(context, options, state)
-        self._run = RunMode(
-            is_bounded=context.boundedness is Boundedness.BOUNDED,
-            reads_once=context.reads_once,
-            reads_tables=context.reads_once or options[opts.SNAPSHOT] != "never",
-            reads_log=not context.reads_once and options[opts.SNAPSHOT] != "only",
-        )
-        self._state = state
         # The last batch that is complete may be repeated until the next checkpoint is durable.
         self._needed_from = 0 if state is None else state.start
-        self._is_stored = state is not None
-        self._returned = [] if state is None else list(state.returned)
-        self._log_assigned = state is not None and state.log_assigned
-        self._assigner = None if state is None else self._assigner_of(state)
         self._has_changes: tuple[int, bool] | None = None
         self._clock = LogClock(None if state is None else state.committed_at)
         self._planned_to: int | None = None
         self._is_held_back = False
-        self._is_polling = False
         self._advancing = threading.Lock()
         self._advances = 0
         self._server_started: str | None = None
@@ -143,32 +118,19 @@ class PostgresEnumerator(
         return leftovers_of(options, state)
 
     @classmethod
-    def splits_in(cls, state: PostgresState | None) -> Sequence[PostgresSplit]:
-        return () if state is None else held_chunks(state)
-
-    @classmethod
-    def without_splits(cls, state: PostgresState | None, split_ids: Collection[str]) -> PostgresState | None:
-        return None if state is None else without_chunks(state, split_ids)
-
-    @classmethod
-    def is_cut_off(cls, split: PostgresSplit) -> bool:
-        """Whether the split is a window of the log; chunks are planned as a whole."""
-        return split.log is not None
-
-    @classmethod
-    def left_alone(cls, split: PostgresSplit) -> str | None:
-        """The log is read without gaps."""
-        return None if split.log is None else _WITHOUT_GAPS
+    def held_chunks(cls, state: PostgresState) -> Sequence[PostgresSplit]:
+        settled = state.assigner.settled or Horizon(lsn=0, xid=0)
+        return [
+            chunk_split(progress, number, settled)
+            for progress in state.assigner.tables
+            for number in progress.missing
+        ]
 
     @classmethod
     def check_rewind(
         cls, present: PostgresState | None, older: PostgresState | None, undone: Sequence[PostgresSplit]
     ) -> None:
-        """Refuse to go back to a position before that of the slot, or to before chunks were read.
-
-        The older state does not have the first snapshots of these chunks, which tell which changes between
-        the two reads must be delivered.
-        """
+        """Refuse to go back to a position before that of the slot, or to before chunks were read."""
         if present is None or present.slot is None:
             return
         needed = 0 if older is None else max(older.start, older.planned_to)
@@ -179,115 +141,51 @@ class PostgresEnumerator(
                 "are complete",
                 remedy=f"replay chunks; or {START_AGAIN}",
             )
-        if chunks := [split.split_id for split in undone if split.chunk is not None]:
-            raise EditError(
-                f"{some_of(chunks, 3)} would be read again as if for the first time: rows that were deleted, "
-                "or got another key, since the first read would stay in the sink",
-                remedy="replay these chunks, which also delivers such changes (flip27 edit replay)",
-            )
+        super().check_rewind(present, older, undone)
 
-    def start(self) -> None:
-        self._poll()
+    def _poll_once(self) -> tuple[Any, Any, Any]:
+        return self._poller.poll, self._polled, self._next_request
 
-    def _poll(self) -> None:
-        """Poll the server: once in a run that ends, otherwise again and again."""
-        self._is_polling = True
-        self.context.call_async(
-            self._poller.poll,
-            self._polled,
-            argument=self._next_request,
-            period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
-            retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
-        )
+    def _first_of_log(self, position: int) -> PostgresSplit:
+        return PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=position))
 
-    def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the log once, and chunks as long as not too many are assigned."""
-        if self._assigner is None or self._state is None:
-            return
-        if not self._log_assigned and self._state.slot is not None and not self._run.reads_once:
-            self._log_assigned = True
-            self.context.assign_split(
-                PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=self._state.start))
-            )
-            return
-        split = self._returned.pop(0) if self._returned else self._assigner.next_chunk()
-        if split is not None:
-            self.context.assign_split(self._in_snapshot(split))
-
-    def _in_snapshot(self, split: PostgresSplit) -> PostgresSplit:
-        """The chunk in the exported snapshot, if this is a batch read."""
-        if split.chunk is None or self._state is None or self._state.exported is None:
+    def _next_chunk(self) -> PostgresSplit | None:
+        """The next chunk: in the exported snapshot, if this is a batch read."""
+        assigner, state = self._at_work
+        split, exported = assigner.next_chunk(), state.exported
+        if split is None or split.chunk is None or exported is None:
             return split
-        return replace(split, chunk=replace(split.chunk, exported=self._state.exported))
+        return replace(split, chunk=replace(split.chunk, exported=exported))
 
-    def add_splits_back(self, splits: Sequence[PostgresSplit], subtask_id: int) -> None:
-        for split in splits:
-            if split.log is not None and self._state is not None:
-                self._log_assigned = False
-                self._state = replace(self._state, start=split.log.first)
-            else:
-                self._returned.append(split)
+    def _planned(self, chunk: PostgresSplit) -> PostgresSplit:
+        if self._assigner is None or chunk.chunk is None:
+            return chunk
+        return replace(chunk, chunk=replace(chunk.chunk, table=self._assigner.named(chunk.chunk.table)))
 
-    def bound_split(self, split: PostgresSplit, budget: Budget) -> BoundedRange[PostgresSplit] | None:
-        """A chunk as a whole; the log up to the end of its next window."""
-        if split.log is None:
-            fits = budget.rows is None or split.rows is None or split.rows <= budget.rows
-            if self._assigner is not None and split.chunk is not None:
-                table = self._assigner.named(split.chunk.table)
-                split = replace(split, chunk=replace(split.chunk, table=table))
-            return BoundedRange(read=split, rest=None) if fits else None
-        if self._assigner is None or self._state is None:
-            return None
-        first = max(split.log.first, self._state.start)
-        self._assigner.reads_up_to(first)
-        window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
+    def _next_window(self, split: PostgresSplit, most_bytes: int) -> BoundedRange[PostgresSplit] | None:
+        assert split.log is not None
+        assigner, state = self._at_work
+        first = max(split.log.first, state.start)
+        assigner.reads_up_to(first)
+        window = assigner.window(first, most_bytes)
         if window is None or window.end is None or not self._is_due(window):
             return None
         lag = self._lag(window.end)
         rest = replace(split, log=LogWindow(first=window.end), lag_bytes=lag.bytes, lag_s=lag.seconds)
-        self._state = replace(self._state, planned_to=window.end)
-        state = self._state
+        self._state = state = replace(state, planned_to=window.end)
         after = state.last_change if first == state.start else None
         window = replace(
             window, slot=state.slot, publication=state.publication, system=state.system, after=after
         )
         return BoundedRange(read=replace(split, log=window, lag_bytes=None, lag_s=None), rest=rest)
 
-    def backlog(self, live: Sequence[PostgresSplit]) -> Backlog:
-        """The rows of the chunks that wait, and the bytes of the log.
-
-        Rows of the log and bytes of chunks are not known, and not counted; rows are unknown if only the log
-        waits.
-        """
-        if self._assigner is None or self._state is None:
-            return UNKNOWN_BACKLOG
-        rows = waiting_rows(self._assigner.tables, chunk_rows=self._chunk_rows)
-        rows += [
-            split.rows or (self._chunk_rows if split.chunk.key else None)
-            for split in (*self._returned, *live)
-            if split.chunk is not None
-        ]
-        chunks = Backlog.of(SplitSize(files=0, rows=count) for count in rows)
-        if self._state.slot is None:
-            return chunks
-        logs = [split.log.first for split in live if split.log is not None]
-        self._planned_to = logs[0] if logs else self._state.start
+    def _log_backlog(self, planned_to: int) -> Backlog:
+        self._planned_to = planned_to
         self._publish()
-        lag = self._lag(self._planned_to)
+        lag = self._lag(planned_to)
         if lag.seconds == 0:
-            return chunks if rows else Backlog()
-        return replace(
-            chunks,
-            splits=chunks.splits + 1,
-            rows=chunks.rows if rows else None,
-            bytes=lag.bytes,
-            oldest_event_time=lag.since,
-        )
-
-    def notify_splits_given_up(self, checkpoint_id: int, splits: Sequence[PostgresSplit]) -> None:
-        """Follow the rows of these chunks in the log: waiting for them, it would never be read."""
-        assert self._assigner is not None
-        self._assigner.chunks_given_up([split.split_id for split in splits])
+            return Backlog()
+        return Backlog(splits=1, rows=None, bytes=lag.bytes, oldest_event_time=lag.since)
 
     def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead | TableLeftOut) -> None:
         """Record that a chunk or a window was read, or left out; its batch is complete."""
@@ -298,13 +196,10 @@ class PostgresEnumerator(
             self._assigner.keep(lambda table: table.oid != event.oid)
             return
         if isinstance(event, ChunkRead):
-            if self._assigner.chunk_read(event):
+            if self._chunk_was_read(event.split_id, event.snapshot):
                 number, chunks_to = str(event.timeline), self._state.chunks_to
-                self._state = replace(
-                    self._state,
-                    chunks_read=self._state.chunks_read + 1,
-                    chunks_to={**chunks_to, number: max(event.end, chunks_to.get(number, 0))},
-                )
+                newest = max(event.end, chunks_to.get(number, 0))
+                self._state = replace(self._state, chunks_to={**chunks_to, number: newest})
             return
         self._assigner.log_read(event)
         self._clock.read(event.committed_at)
@@ -352,22 +247,6 @@ class PostgresEnumerator(
                     other_log(connection, slot, publication, read_to=action.lsn, last=action.last)
                 )
             return self._has_other_log
-
-    def wants_checkpoint(self) -> bool:
-        """Whether the slot's name and the start of the log are known and must still be stored."""
-        return self._state is not None and not self._is_stored
-
-    def snapshot_state(self, checkpoint_id: int) -> PostgresState | None:
-        if self._state is None or self._assigner is None:
-            return None
-        self._is_stored = True
-        self._state = replace(
-            self._state,
-            assigner=self._assigner.state(),
-            log_assigned=self._log_assigned,
-            returned=tuple(self._returned),
-        )
-        return self._state
 
     def close(self) -> None:
         self._poller.close()
@@ -477,16 +356,14 @@ class PostgresEnumerator(
 
     def _lag(self, position: int) -> LogLag:
         """How far a position is behind the end of the log, if that is known."""
-        assert self._assigner is not None
-        has_changes = self._has_changes != (position, False)
-        return self._clock.lag(position, self._assigner.end, has_changes=has_changes)
+        assigner, _ = self._at_work
+        return self._clock.lag(position, assigner.end, has_changes=self._has_changes != (position, False))
 
     def _publish(self) -> None:
         if self._assigner is None or self._state is None:
             return
+        self._publish_chunks()
         gauge = self.context.metrics.gauge
-        gauge("chunksRead", self._state.chunks_read)
-        gauge("chunksLeft", chunks_left(self._assigner.tables))
         if self._state.slot is not None:
             lag = self._lag(self._assigner.position if self._planned_to is None else self._planned_to)
             gauge("logLagBytes", lag.bytes)
@@ -496,8 +373,8 @@ class PostgresEnumerator(
     def _is_due(self, window: LogWindow) -> bool:
         """Whether the window has changes, or is long enough to advance the slot without any."""
         assert window.end is not None
-        assert self._assigner is not None
-        if self._assigner.reads_chunks:
+        assigner, _ = self._at_work
+        if assigner.reads_chunks:
             return True  # chunks wait until the log is less far behind
         if window.end - window.first >= self.options_given[opts.HEARTBEAT_BYTES]:
             return True
@@ -506,16 +383,6 @@ class PostgresEnumerator(
         return self._has_changes[1]
 
     def _assigner_of(self, state: PostgresState) -> Assigner:
-        most_of_stream = CHUNKS_PER_SUBTASK * self.context.current_parallelism
         return Assigner(
-            state.assigner,
-            start=state.start,
-            most_chunks=1 << 31 if self._run.reads_once else most_of_stream,
-            # Without a slot no log is read, so chunks do not wait for it.
-            most_lag_bytes=self.options_given[opts.MAX_LOG_LAG] if self._run.reads_log else 1 << 63,
-            reads_tables=self._run.reads_tables,
+            state.assigner, start=state.start, reads_tables=self._run.reads_tables, **self._limits()
         )
-
-    @property
-    def _chunk_rows(self) -> int:
-        return self.options_given[opts.SNAPSHOT_CHUNK_ROWS]

@@ -1,13 +1,10 @@
-"""How far a query is behind the log of its server, and how many chunks it has not read. Pure; no clock."""
+"""How far a query is behind the log of its server. Pure; no clock."""
 
 from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
-
-from flip27_source.enumerators.postgres.assigner import TableProgress
 
 MOST_POLLS = 1024
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -80,25 +77,3 @@ class LogClock:
     def _since(self, position: int) -> dt.datetime | None:
         number = bisect_right(self._ends, position)
         return self._times[number - 1] if number else self._read_at
-
-
-def chunks_left(tables: Iterable[TableProgress]) -> int:
-    """The number of known chunks that are not read, assigned or not."""
-    return sum(
-        progress.is_missing(number) for progress in tables for number in range(len(progress.snapshots))
-    )
-
-
-def waiting_rows(tables: Iterable[TableProgress], *, chunk_rows: int) -> list[int | None]:
-    """For each chunk that is neither read nor assigned, its rows when it was cut; None if they are not known.
-
-    Args:
-        chunk_rows: the rows of a chunk; the last chunk of a table has at most as many.
-    """
-    counts: list[int | None] = []
-    for progress in tables:
-        for number in range(len(progress.snapshots)):
-            if progress.is_missing(number) and progress.split_id(number) not in progress.assigned:
-                is_bounded = progress.is_cut and bool(progress.key)
-                counts.append(progress.rows[number] or (chunk_rows if is_bounded else None))
-    return counts

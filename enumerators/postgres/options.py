@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from flip27_source.enumerators.postgres.split import parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, table_patterns
+from flip27_source.enumerators.tables_with_log import options as log_options
 from flip27_source.options import (
     Change,
     FirstStartOption,
@@ -38,6 +40,14 @@ def _slot(value: str) -> str:
     return value
 
 
+CONNECT_TIMEOUT = log_options.CONNECT_TIMEOUT
+DISCOVERY_INTERVAL = log_options.DISCOVERY_INTERVAL
+DISCOVERY_RETRIES = log_options.DISCOVERY_RETRIES
+MAX_LOG_LAG = log_options.MAX_LOG_LAG
+ON_SCHEMA_CHANGE = log_options.ON_SCHEMA_CHANGE
+PASSWORD = log_options.PASSWORD
+SNAPSHOT = log_options.SNAPSHOT
+SNAPSHOT_CHUNK_ROWS = log_options.SNAPSHOT_CHUNK_ROWS
 HOST: Option[str | None] = ReadingOption(
     name="host",
     default_text="libpq's default: PGHOST, otherwise this machine",
@@ -54,19 +64,8 @@ USER: Option[str | None] = ReadingOption(
     default_text="libpq's default: PGUSER, otherwise the user of the process",
     doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
 )
-PASSWORD_ENV: Option[str | None] = ReadingOption(
-    name="passwordEnv",
-    default_text="libpq's default: PGPASSWORD, otherwise the password file",
-    doc="Environment variable, on the driver and on every executor, that contains the password.",
-)
-PASSWORD: Option[str | None] = ReadingOption(
-    name="password", doc="The password itself; passwordEnv keeps it out of the query's code.", secret=True
-)
-CONNECT_TIMEOUT: Option[float] = ReadingOption(
-    name="connectTimeout",
-    parse=duration_s,
-    default_text="10 seconds",
-    doc="Longest time to wait for a connection.",
+PASSWORD_ENV: Option[str | None] = replace(
+    log_options.PASSWORD_ENV, default_text="libpq's default: PGPASSWORD, otherwise the password file"
 )
 STATEMENT_TIMEOUT: Option[float] = ReadingOption(
     name="statementTimeout",
@@ -96,12 +95,10 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     'capitals or dots is quoted: public."Orders". A minus leaves tables out: public.*, -public.log_*.',
     names_data=True,
 )
-CHANGE_FORMAT: Option[str] = ReadingOption(
-    name="changeFormat",
+CHANGE_FORMAT: Option[str] = replace(
+    log_options.CHANGE_FORMAT,
     parse=one_of("typed", "envelope", "debezium"),
-    doc="typed: a column for each column of the table, and the columns of the change; all tables must have "
-    "the same columns. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
-    "writes.",
+    doc=f"{log_options.CHANGE_FORMAT.doc} debezium: the JSON value that Debezium writes.",
 )
 TOPIC_PREFIX: Option[str | None] = ReadingOption(
     name="topicPrefix",
@@ -120,18 +117,6 @@ INTERVAL_HANDLING: Option[str] = ReadingOption(
     parse=one_of("numeric", "string"),
     doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
     "numeric: microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
-)
-SNAPSHOT: Option[str] = FirstStartOption(
-    name="snapshot",
-    parse=one_of("initial", "only", "never"),
-    doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
-    "changes.",
-)
-SNAPSHOT_CHUNK_ROWS: Option[int] = NextBatchOption(
-    name="snapshotChunkRows",
-    parse=integer(minimum=1),
-    default=200_000,
-    doc="Number of rows in a chunk of a table; chunks are read in parallel, each in one transaction.",
 )
 SNAPSHOT_WHERE: Option[str | None] = FirstStartOption(
     name="snapshotWhere",
@@ -164,28 +149,6 @@ PUBLICATION: Option[str | None] = Option(
     doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
     changes=Change.IGNORED,
 )
-MAX_LOG_LAG: Option[int] = NextBatchOption(
-    name="maxLogLagDuringSnapshot",
-    parse=size_bytes,
-    default_text="512m",
-    doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
-    "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
-)
-# Declared again with defaults of this source: a poll costs only a few short statements, and the pause after
-# it delays changes; a server that fails over is unavailable for longer than three retries.
-DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
-    name="discoveryInterval",
-    parse=duration_s,
-    default_text="200 milliseconds",
-    doc="Pause between two requests for the end of the server's log.",
-)
-DISCOVERY_RETRIES: Option[int] = NextBatchOption(
-    name="discoveryRetries",
-    parse=integer(minimum=0),
-    default=10,
-    doc="How many times in a row these requests may fail, with growing pauses, before the query fails: a "
-    "server is unavailable for a while when it restarts.",
-)
 SLOT_TIMEOUT: Option[float] = ReadingOption(
     name="slotTimeout",
     parse=duration_s,
@@ -199,15 +162,6 @@ HEARTBEAT_BYTES: Option[int] = NextBatchOption(
     default_text="16m",
     doc="If the log has this many bytes without changes of the tables, a batch without rows skips them, so "
     "that the slot advances while other tables or databases of the server are written.",
-)
-ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
-    name="onSchemaChange",
-    parse=one_of("evolve", "fail", "ignore"),
-    doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
-    "stops the query, and a restarted query has them (needs a stateLocation); fail stops the query, also for "
-    "dropped columns; ignore leaves them out. A dropped column is null with evolve and ignore. If the user "
-    "gives a schema, columns that it does not have are always left out; with changeFormat=envelope and "
-    "debezium, rows have whatever columns the table has.",
 )
 UNCHANGED_VALUES: Option[str] = ReadingOption(
     name="unchangedValues",

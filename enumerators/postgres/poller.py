@@ -40,6 +40,7 @@ from flip27_source.enumerators.postgres.slot_keeper import SlotKeeper
 from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
+from flip27_source.enumerators.tables_with_log.enumerator import RunMode
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
@@ -107,23 +108,6 @@ class PollResult:
     published: PublicationMarks | None = None
     upgraded_to: int | None = None
     waits: tuple[OpenTransaction, float] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunMode:
-    """What this run of the query reads.
-
-    Attributes:
-        is_bounded: the run ends once it has read what is there now.
-        reads_once: it is a batch read.
-        reads_tables: the rows of the tables are read, and not only their changes.
-        reads_log: the changes are read.
-    """
-
-    is_bounded: bool
-    reads_once: bool
-    reads_tables: bool
-    reads_log: bool
 
 
 class ServerPoller:

@@ -8,7 +8,7 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of,
 from flip27_source.enumerators.postgres.column_types import arrow_type
 from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
-from flip27_source.errors import SchemaError
+from flip27_source.enumerators.tables_with_log.schema import schema_of_all, with_change
 from flip27_source.options import Options
 
 OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
@@ -50,15 +50,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
         return DEBEZIUM_SCHEMA
     patterns = options.require(TABLES, why="the postgres source reads tables")
     tables = find_tables(connection, patterns)
-    schemas = [typed_schema(connection, table) for table in tables]
-    for table, schema in zip(tables, schemas, strict=True):
-        if schema != schemas[0]:
-            raise SchemaError(
-                f"tables {tables[0].table} and {table.table} have different columns",
-                remedy="set changeFormat=envelope for tables with different columns, or read each in a "
-                "separate query",
-            )
-    return schemas[0]
+    return schema_of_all([(one.table, typed_schema(connection, one)) for one in tables])
 
 
 def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
@@ -80,14 +72,4 @@ def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
         *_POSITION,
         pa.field(TABLE, pa.string(), nullable=False),
     ]
-    known = {field.name: f"the column {field.name} of the change" for field in of_change}
-    for field in columns:
-        other = known.setdefault(field.name.lower(), f"its column {field.name}")
-        if other != f"its column {field.name}":
-            raise SchemaError(
-                f"table {table.table} has the column {field.name}, which a DataFrame cannot have together "
-                f"with {other}",
-                remedy='rename the column, or leave it out: add .schema("...") with the columns to read; or '
-                "set changeFormat=envelope, whose rows are JSON",
-            )
-    return pa.schema([*columns, *of_change])
+    return with_change(table.table, columns, of_change)

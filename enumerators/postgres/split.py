@@ -12,8 +12,6 @@ from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.events import SourceEvent
 from flip27_source.split import SplitSize
 
-LOG_SPLIT_ID = "log"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -36,6 +36,34 @@ class Cut:
     lower: Key | None
     bounds: tuple[tuple[Key, int], ...]
     is_end: bool
+
+    @classmethod
+    def after(
+        cls,
+        table_id: int | str,
+        lower: Key | None,
+        *,
+        rows: int,
+        next_bound: Callable[[Key | None], Key | None],
+        has_time: Callable[[], bool],
+    ) -> Self | None:
+        """The bounds after ``lower`` that are found while there is time; None if there was none.
+
+        Args:
+            rows: the number of rows in each chunk.
+            next_bound: returns the bound after another one; None if there are not enough rows.
+        """
+        bounds, bound, is_end = list[Key](), lower, False
+        while not is_end and has_time():
+            bound = next_bound(bound)
+            if bound is None:
+                is_end = True
+            else:
+                bounds.append(bound)
+        if not bounds and not is_end:
+            return None
+        found = tuple((each, rows) for each in bounds)
+        return cls(table_id=table_id, lower=lower, bounds=found, is_end=is_end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,7 +202,7 @@ class ModelQuery:
         self.batch, self.done = (), {}
         for event in events:
             if isinstance(event, ChunkRead):
-                self.assigner.chunk_read(event)
+                self.assigner.mark(event.split_id, event.snapshot)
             else:
                 self.is_exact = self.is_exact and not event.truncated
                 self.assigner.log_read(event)
@@ -315,7 +315,7 @@ class ModelQuery:
 
     def _store(self) -> None:
         self.stored = Stored(
-            assigner=self.assigner.state(),
+            assigner=self.assigner.stored(),
             start=self.start,
             log_first=self.log_first,
             live=tuple(self.live),

@@ -8,14 +8,7 @@ import pytest
 
 from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Horizon, Observation
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
-from flip27_source.enumerators.postgres.split import (
-    ChunkRead,
-    KeyColumn,
-    LogRead,
-    LogWindow,
-    PostgresSplit,
-    TableName,
-)
+from flip27_source.enumerators.postgres.split import KeyColumn, LogRead, LogWindow, PostgresSplit, TableName
 from flip27_source.errors import ProtocolError
 from flip27_source.snapshot_then_log.tables import Cut
 
@@ -88,7 +81,7 @@ def ids(splits: Iterable[PostgresSplit]) -> list[str]:
 
 
 def read(assigner: Assigner, split_id: str, snapshot: str) -> None:
-    assigner.chunk_read(ChunkRead(split_id=split_id, snapshot=snapshot, rows=3))
+    assigner.mark(split_id, snapshot)
 
 
 def window(assigner: Assigner, first: int = 100, most_bytes: int | None = None) -> LogWindow:
@@ -202,15 +195,15 @@ def test_a_table_that_was_left_out_has_chunks_with_new_ids_and_all_of_its_change
     assigner = having_read(10, 20)
     for generation in ("1", "2"):
         assigner.keep(lambda table: table != ORDERS)
-        assert assigner.state().left == {"16400": int(generation) - 1}
-        assigner = Assigner(assigner.state(), start=100, most_chunks=100, most_lag_bytes=50)
+        assert assigner.stored().left == {"16400": int(generation) - 1}
+        assigner = Assigner(assigner.stored(), start=100, most_chunks=100, most_lag_bytes=50)
         assigner.add_table(ORDERS, ID)
         cut(assigner, 10, is_end=False)
         cut(assigner, 20, lower=10)
         assigner.observe(seen(180, xmin=9, horizon=Horizon(lsn=100, xid=7)))
         assert ids(chunks(assigner)) == [f"public.orders/16400.{generation}/{number}" for number in range(3)]
         assert window(assigner, 90).rules[0].rules == (RowRule(snapshot="1:1:"),)
-        assert not assigner.chunk_read(ChunkRead(split_id=SECOND, snapshot="9:9:", rows=3))
+        assert not assigner.mark(SECOND, "9:9:")
         read(assigner, f"public.orders/16400.{generation}/2", "9:9:")
         assert ids(chunks(assigner)) == []
         assert window(assigner, 90).rules[0].rules == (RowRule(snapshot="1:1:"),)
@@ -270,7 +263,7 @@ def test_if_the_log_is_far_behind_it_is_read_up_to_the_horizon_before_more_chunk
 def test_a_split_with_another_id_is_refused() -> None:
     assigner = settled()
     chunks(assigner)
-    state = assigner.state()
+    state = assigner.stored()
     broken = Assigner(
         AssignerState(
             tables=tuple(
@@ -442,8 +435,8 @@ def test_the_state_restores_everything() -> None:
     assert ids(chunks(assigner)) == [FIRST, SECOND]
     read(assigner, SECOND, "8:8:")
     assigner.observe(seen(300, xmin=9, horizon=Horizon(lsn=250, xid=19)))
-    restored = Assigner(assigner.state(), start=130, most_chunks=9, most_lag_bytes=50)
-    assert restored.state() == assigner.state()
+    restored = Assigner(assigner.stored(), start=130, most_chunks=9, most_lag_bytes=50)
+    assert restored.stored() == assigner.stored()
     restored.observe(seen(300, xmin=20))
     assert restored.window(130, None) is None  # held back by the first chunk
     assert restored.next_chunk() is None
@@ -514,9 +507,9 @@ def test_the_rules_of_a_truncated_table_do_not_expire_in_the_window_that_truncat
 
 def test_a_truncate_of_a_table_without_rules_changes_nothing() -> None:
     assigner = settled()
-    before = assigner.state()
+    before = assigner.stored()
     log_read(assigner, 100, ITEMS.oid)
-    assert assigner.state() == before
+    assert assigner.stored() == before
 
 
 # Tables that are added later.

@@ -13,8 +13,9 @@ import pytest
 
 from flip27_source.cli.main import main
 from flip27_source.enumerators.postgres.assigner import TableProgress
-from flip27_source.enumerators.postgres.log_lag import MOST_POLLS, LogClock, LogLag, chunks_left, waiting_rows
+from flip27_source.enumerators.postgres.log_lag import MOST_POLLS, LogClock, LogLag
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
+from flip27_source.enumerators.tables_with_log.enumerator import chunks_left, waiting_rows
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import cells_of
 from tests.deadline import until

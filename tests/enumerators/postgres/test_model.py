@@ -279,17 +279,18 @@ def a_table_is_read_anew_after_a_truncate(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_last_snapshot_of_a_chunk_counts(patch: pytest.MonkeyPatch) -> None:
-    def chunk_read(self: Assigner, event: object) -> None:
-        _chunk_read(self, event)  # type: ignore[arg-type]
+    def mark(self: Assigner, split_id: str, snapshot: str) -> bool:
+        was_assigned = _mark(self, split_id, snapshot)
         for oid, progress in self._tables.items():
-            number = int(event.split_id.rpartition("/")[2])  # type: ignore[attr-defined]
-            if event.split_id.startswith(f"{progress.table}/"):  # type: ignore[attr-defined]
+            number = int(split_id.rpartition("/")[2])
+            if split_id.startswith(f"{progress.table}/"):
                 snapshots = list(progress.snapshots)
-                snapshots[number] = event.snapshot  # type: ignore[attr-defined]
+                snapshots[number] = snapshot
                 self._tables[oid] = replace(progress, snapshots=tuple(snapshots))
+        return was_assigned
 
-    _chunk_read = Assigner.chunk_read
-    patch.setattr(Assigner, "chunk_read", chunk_read)
+    _mark = Assigner.mark
+    patch.setattr(Assigner, "mark", mark)
 
 
 def a_table_that_was_left_out_comes_back_as_a_new_one(patch: pytest.MonkeyPatch) -> None:

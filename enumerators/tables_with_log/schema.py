@@ -1,0 +1,37 @@
+"""Which columns rows of changes have: what does not depend on the server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from flip27_source.errors import SchemaError
+
+
+def schema_of_all(tables: Sequence[tuple[object, pa.Schema]]) -> pa.Schema:
+    """The schema of all of these tables, which has to be the same; of each its name and its schema."""
+    (first, schema), *others = tables
+    for table, other in others:
+        if other != schema:
+            raise SchemaError(
+                f"tables {first} and {table} have different columns",
+                remedy="set changeFormat=envelope for tables with different columns, or read each in a "
+                "separate query",
+            )
+    return schema
+
+
+def with_change(table: object, columns: Sequence[pa.Field], of_change: Sequence[pa.Field]) -> pa.Schema:
+    """The columns of a table, then those of the change; a DataFrame ignores the case of their names."""
+    known = {field.name: f"the column {field.name} of the change" for field in of_change}
+    for field in columns:
+        other = known.setdefault(field.name.lower(), f"its column {field.name}")
+        if other != f"its column {field.name}":
+            raise SchemaError(
+                f"table {table} has the column {field.name}, which a DataFrame cannot have together with "
+                f"{other}",
+                remedy='rename the column, or leave it out: add .schema("...") with the columns to read; or '
+                "set changeFormat=envelope, whose rows are JSON",
+            )
+    return pa.schema([*columns, *of_change])
