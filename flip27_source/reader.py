@@ -72,6 +72,8 @@ class SourceReaderContext:
             (FLINK-5777).
         quarantined_before: ids of the parts that an earlier attempt of this subtask quarantined; this attempt
             must quarantine exactly these, even those that it could read.
+        sent_before: the events that an earlier attempt of this subtask has sent, if its report counts: they
+            reach the enumerator, and those of this attempt do not.
     """
 
     options: Options
@@ -92,6 +94,7 @@ class SourceReaderContext:
         default=_fatal_loss, repr=False, compare=False
     )
     quarantined_before: frozenset[str] = frozenset()
+    sent_before: Sequence[SourceEvent] = ()
     part_taker: Callable[[Any, str, str], None] = field(default=_no_quarantine, repr=False, compare=False)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:

@@ -82,6 +82,7 @@ class SubtaskAttempt:
             event_sender=self._sent.send,
             loss_reporter=self._losses.report,
             quarantined_before=self._parts.before,
+            sent_before=() if self._first is None else self._first.events,
             part_taker=self._parts.take,
         )
         self._quarantine = None
