@@ -118,6 +118,36 @@ class MysqlServer(ServerProcess):
 
             until(is_purged, lambda: f"the log still has {files()}")
 
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run these statements as the superuser; return the rows of the last one."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall()) if statements else []
+
+    def follow(self, primary: MysqlServer) -> None:
+        """Replicate from a server, from the last transaction on that this one has."""
+        self.execute(
+            "STOP SLAVE",
+            f"CHANGE MASTER TO master_host='{HOST}', master_port={primary.port}, "
+            f"master_user='{SUPERUSER}', master_use_gtid=current_pos, master_connect_retry=1",
+            "START SLAVE",
+        )
+
+    def catch_up_with(self, primary: MysqlServer) -> None:
+        """Wait until this server has every transaction of the one that it follows."""
+        ((wanted,),) = primary.execute("SELECT @@gtid_binlog_pos")
+
+        def has_all() -> bool:
+            ((found,),) = self.execute("SELECT @@gtid_current_pos")
+            return {*wanted.split(",")} <= {*found.split(",")}
+
+        until(has_all, lambda: f"the replica lacks {wanted}: {self.execute('SHOW ALL SLAVES STATUS')}")
+
+    def promote(self) -> None:
+        """Follow no server any more."""
+        self.execute("STOP SLAVE", "RESET SLAVE ALL")
+
     def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:
         """A new connection in autocommit, as the superuser unless ``more`` say so."""
         import pymysql

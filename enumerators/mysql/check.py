@@ -36,6 +36,13 @@ def findings(options: Options) -> Iterator[Finding]:
 def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
     version = connection.get_server_info()
     yield ok_unless("server", version, lambda: check_server(connection, reads_log=reads_log))
+    if variable(connection, "log_slave_updates") != "ON" and variable(connection, "gtid_slave_pos"):
+        yield warning(
+            "log of the replica",
+            "the server has replicated from another one, and its log does not have what it replicated",
+            "set log_slave_updates=ON in the server's configuration and restart it, so that a query can go "
+            "on with its log after a failover",
+        )
     kept_s = int(float(variable(connection, "binlog_expire_logs_seconds") or 0))
     if reads_log and 0 < kept_s < LEAST_DAYS * 86_400:
         yield warning(
@@ -68,7 +75,7 @@ def _of_log(connection: Connection, options: Options) -> Finding:
     """Read the first event of the log, as a task would."""
 
     def read() -> str:
-        end = log_end(connection)
+        end = log_end(connection, failovers=0)
         with closing(connect(options)) as stream:
             next(events(stream, options, log=end.log, position=end.first))
         return f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import REMEDIES, Connection, ServerError, rows_of
-from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset, position_of
+from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, failovers_of, file_and_offset, position_of
 from flip27_source.options import Options
 
 _COM_BINLOG_DUMP = 0x12
@@ -22,7 +22,7 @@ _PACKET_HEADER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
 _CRC_BYTES = 4
 
-ROTATE, FORMAT_DESCRIPTION = 4, 15
+ROTATE, FORMAT_DESCRIPTION, GTID = 4, 15, 162
 NOT_IN_THE_LOG = 1236
 """The server's error for a position that its log does not have."""
 
@@ -62,7 +62,7 @@ def events(connection: Connection, options: Options, *, log: str, position: int)
         body = packet[HEADER_BYTES : -_CRC_BYTES if has_own else None]
         if kind == ROTATE:
             file = body[8:].decode()
-            file_starts = position_of(file, 0)
+            file_starts = position_of(file, 0, failovers=failovers_of(position))
             # The server sends this event in advance, too; then it has no position.
             yield Event(kind, file_starts | FIRST_IN_FILE, file_starts | FIRST_IN_FILE, at_s, server_id, body)
         else:

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
-from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, checked, connect, rows_of
-from flip27_source.enumerators.mysql.dump import Event, events
+from flip27_source.enumerators.mysql.connection import Connection, checked, connect
+from flip27_source.enumerators.mysql.failover import Failover, failover, position_after
 from flip27_source.enumerators.mysql.server import (
     CatalogTable,
     LogEnd,
     check_cascades,
+    check_log,
     check_server,
     find_tables,
-    has_transaction,
+    gtids_at,
     log_end,
-    other_log,
 )
-from flip27_source.enumerators.mysql.split import position_text
+from flip27_source.enumerators.mysql.split import failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import matched
+from flip27_source.enumerators.tables_with_log.enumerator import RunMode
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
@@ -30,24 +31,6 @@ from flip27_source.snapshot_then_log.tables import Cut, TablesState
 LISTING_S = 10.0
 """Pause between two listings of the tables, which find new ones."""
 _CUT_S = 2.0
-_GTID = 162
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunMode:
-    """What this run of the query reads.
-
-    Attributes:
-        is_bounded: the run ends once it has read what is there now.
-        reads_once: it is a batch read.
-        reads_tables: the rows of the tables are read, and not only their changes.
-        reads_log: the changes are read.
-    """
-
-    is_bounded: bool
-    reads_once: bool
-    reads_tables: bool
-    reads_log: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +39,13 @@ class PollRequest:
 
     Attributes:
         state: None until the first poll.
+        reconnects: whether a task has reached another server than the one of the state.
         cut: the tables of which bounds are missing.
         known: the names of the tables that were found before.
     """
 
     state: MysqlState | None = None
+    reconnects: bool = False
     cut: tuple[Uncut, ...] = ()
     known: frozenset[str] = frozenset()
 
@@ -71,11 +56,13 @@ class PollResult:
 
     Attributes:
         setup: at the first poll of the first start, the state to begin with.
+        failover: if another server answers than the one of the state, how its log continues the state.
         end: None if no log is read.
         tables: the tables of the option, if this poll has listed them; None otherwise.
     """
 
     setup: MysqlState | None
+    failover: Failover | None
     end: LogEnd | None
     tables: tuple[CatalogTable, ...] | None
     cuts: tuple[Cut, ...]
@@ -95,10 +82,13 @@ class ServerPoller:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
     def poll(self, request: PollRequest) -> PollResult:
         """Query the server; if the connection is lost, the next call opens a new one."""
         try:
+            if request.reconnects:
+                self.close()
             connection = self._connection
             if connection is None or not connection.open:
                 connection = self._connection = connect(self._options)
@@ -106,32 +96,14 @@ class ServerPoller:
                 checked(self._options, "checking the server", lambda: self._check(connection, request.state))
             return checked(self._options, "polling the server", lambda: self._polled(connection, request))
         except BaseException:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self.close()
             raise
 
     def _check(self, connection: Connection, state: MysqlState | None) -> None:
         self._server = check_server(connection, reads_log=self._run.reads_log)
-        if state is None or state.log is None:
-            return
-        if state.server != self._server:
-            raise DataLossError(
-                "the server is not the one whose log was read: its positions mean something else",
-                remedy=f"connect to that server; or {START_AGAIN}; onDataLoss=report does not help",
-            )
-        end = log_end(connection)
-        if end.end < state.start or not self._has(connection, state, end):
-            raise DataLossError(
-                other_log(state.start),
-                remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
-            )
-
-    def _has(self, connection: Connection, state: MysqlState, end: LogEnd) -> bool:
-        """Whether the server's log has the last transaction that was read, if that can be known."""
-        if state.gtid is None or state.log != end.log or state.start < end.first:
-            return state.log == end.log
-        return has_transaction(connection, state.gtid, log=end.log, position=state.start)
+        if state is not None and state.log is not None and state.server == self._server:
+            gtids = {*state.gtids} - {*state.skips}
+            check_log(connection, gtids, log=state.log, position=state.start)
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[CatalogTable, ...] | None = None
@@ -141,20 +113,30 @@ class ServerPoller:
             if self._run.reads_log:
                 check_cascades(connection, [one.table for one in tables])
             self._list_after = time.monotonic() + LISTING_S
-        end = log_end(connection) if self._run.reads_log else None
-        setup = self._set_up(connection, end) if request.state is None else None
+        state, moved = request.state, None
+        if state is not None and state.log is not None and state.server != self._server:
+            moved = failover(
+                connection, self._options, state, server=self._server, report_data_loss=self._report_data_loss
+            )
+        failovers = failovers_of(moved.start if moved else state.start if state else 0)
+        end = log_end(connection, failovers=failovers) if self._run.reads_log else None
+        setup = self._set_up(connection, end) if state is None else None
         found = self._cuts(connection, request, tables) if self._run.reads_tables else ()
-        return PollResult(setup=setup, end=end, tables=tables, cuts=found)
+        return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found)
 
     def _set_up(self, connection: Connection, end: LogEnd | None) -> MysqlState:
-        start = 0
-        if end is not None:
-            start = end.end if self._run.reads_tables else self._start(end)
+        if end is None:
+            return MysqlState(server=self._server, log=None, start=0, assigner=TablesState())
+        start = end.end if self._run.reads_tables else self._start(connection, end)
         return MysqlState(
-            server=self._server, log=None if end is None else end.log, start=start, tables=TablesState()
+            server=self._server,
+            log=end.log,
+            start=start,
+            assigner=TablesState(),
+            gtids=gtids_at(connection, end.log, start) or (),
         )
 
-    def _start(self, end: LogEnd) -> int:
+    def _start(self, connection: Connection, end: LogEnd) -> int:
         """Where reading the log begins without a snapshot."""
         given = self._options[opts.STARTING_POSITION]
         if given == "latest":
@@ -162,7 +144,8 @@ class ServerPoller:
         if given == "earliest":
             return end.first
         if isinstance(given, str):
-            return self._after(given, end)
+            gtids = parse_gtids(given)
+            return position_after(connection, self._options, gtids, log=end.log, first=end.first)
         if given < end.first:
             raise DataLossError(
                 f"option startingPosition is {position_text(given)}, and the log of the server begins at "
@@ -176,17 +159,6 @@ class ServerPoller:
                 remedy="set startingPosition=latest, or a position that the log has reached",
             )
         return given
-
-    def _after(self, gtids: str, end: LogEnd) -> int:
-        """Where the transactions after these begin, in the log of this server."""
-        connection = connect(self._options)
-        try:
-            rows_of(connection, "SET @slave_connect_state = %s", [gtids])
-            stream = events(connection, self._options, log=end.log, position=end.first)
-            found = next((event for event in stream if event.kind == _GTID and _is_own(event)), None)
-            return end.end if found is None else found.position
-        finally:
-            connection.close()
 
     def _cuts(
         self, connection: Connection, request: PollRequest, tables: tuple[CatalogTable, ...] | None
@@ -211,8 +183,3 @@ class ServerPoller:
                 has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
             )
         )
-
-
-def _is_own(event: Event) -> bool:
-    """Whether the event has a position in the log, and was not made for the replica."""
-    return bool(event.end & 0xFFFFFFFF)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import Connection, rows_of, variable
+from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, rows_of, variable
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     TableName,
+    by_domain,
+    failovers_of,
     file_and_offset,
+    parse_gtids,
     position_of,
     position_text,
 )
 from flip27_source.enumerators.table_patterns import TablePattern, matched
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import DataLossError, DiscoveryError
 
 _OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 _SETTINGS = {
@@ -59,12 +63,7 @@ class CatalogTable:
 
     @property
     def cut_by(self) -> tuple[str, ...]:
-        found = []
-        for name in self.key:
-            if not self.columns[name].is_integer:
-                break
-            found.append(name)
-        return tuple(found)
+        return tuple(takewhile(lambda name: self.columns[name].is_integer, self.key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +83,8 @@ class LogEnd:
 
 def check_server(connection: Connection, *, reads_log: bool) -> str:
     """Check that the server has a log that can be read; return its identity."""
-    uid = variable(connection, "server_uid") or variable(connection, "server_uuid") or ""
-    if variable(connection, "server_uid") is None:
+    uid = variable(connection, "server_uid")
+    if uid is None:
         raise DiscoveryError(
             "the server is not MariaDB 10.10 or newer: its log cannot be matched with snapshots",
             remedy="read it with enumerator=sql; MySQL is not supported yet",
@@ -98,44 +97,82 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
                 remedy=f"set {name}={needed} in the server's configuration and restart it; or set "
                 "snapshot=only",
             )
+    if reads_log and variable(connection, "log_slave_updates") != "ON" and _is_replica(connection):
+        raise DiscoveryError(
+            "the server is a replica, and its log does not have what it replicates",
+            remedy="set log_slave_updates=ON in the server's configuration and restart it, before it "
+            "replicates changes that are to be read; or connect to the primary",
+        )
     return uid
 
 
-def begin_snapshot(connection: Connection) -> int:
+def _is_replica(connection: Connection) -> bool:
+    """Whether the server replicates from another one now; any account may ask this."""
+    ((_, running),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
+    return int(running) > 0
+
+
+def begin_snapshot(connection: Connection, *, failovers: int) -> int:
     """Begin a transaction with a snapshot, and return the position before which it has everything."""
     rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     listed = rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
     found = {name.lower(): value for name, value in listed}
     file = found["binlog_snapshot_file"]
-    return position_of(file, int(found["binlog_snapshot_position"])) if file else 0
+    return position_of(file, int(found["binlog_snapshot_position"]), failovers=failovers) if file else 0
 
 
-def log_end(connection: Connection) -> LogEnd:
+def log_end(connection: Connection, *, failovers: int) -> LogEnd:
     """The log as it is now.
 
     Its end is that of a snapshot: a transaction is in the log a moment before snapshots have it.
     """
-    end = begin_snapshot(connection)
+    end = begin_snapshot(connection, failovers=failovers)
     rows_of(connection, "COMMIT")
     files = [row[0] for row in rows_of(connection, "SHOW BINARY LOGS")]
-    return LogEnd(log=files[0].rpartition(".")[0], first=position_of(files[0], FIRST_IN_FILE), end=end)
+    first = position_of(files[0], FIRST_IN_FILE, failovers=failovers)
+    return LogEnd(log=files[0].rpartition(".")[0], first=first, end=end)
 
 
-def has_transaction(connection: Connection, gtid: str, *, log: str, position: int) -> bool:
-    """Whether the log has the transaction right before a position, which may be in the log of another server.
+def log_written_to(connection: Connection, *, failovers: int) -> int:
+    """The end of the log, also of transactions that snapshots do not have yet."""
+    ((file, offset, *_),) = rows_of(connection, "SHOW MASTER STATUS")
+    return position_of(file, int(offset), failovers=failovers)
+
+
+def gtids_at(connection: Connection, log: str, position: int) -> tuple[str, ...] | None:
+    """The GTIDs before a position of the log; None if no event begins there.
 
     The server reads the file up to the position for this answer.
     """
     ((found,),) = rows_of(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file_and_offset(log, position))
-    return found is not None and gtid in str(found).split(",")
+    return None if found is None else parse_gtids(found)
 
 
-def other_log(position: int) -> str:
-    """The text of the error if the server has another log than the one that was read up to a position."""
-    return (
-        f"the log was read up to {position_text(position)}, and the server has another one: it was deleted "
-        "(RESET MASTER), or the server was set back"
-    )
+def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str, position: int) -> None:
+    """Check that the server has the log that was read up to a position, and not another one.
+
+    Args:
+        gtids: those before the position; None if they need not be compared.
+    """
+    end = log_end(connection, failovers=failovers_of(position))
+    is_same = end.log == log and end.end >= position
+    if is_same and gtids is not None and end.first <= position:
+        is_same = _has_read(gtids, gtids_at(connection, log, position))
+    if not is_same:
+        raise DataLossError(
+            f"the log was read up to {position_text(position)}, and the server has another one: it was "
+            "deleted (RESET MASTER), or the server was set back",
+            remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
+        )
+
+
+def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
+    """Whether these GTIDs are those of a log; a domain that one of both lacks may have been forgotten."""
+    if found is None:
+        return False
+    there, ours = by_domain(found), by_domain(gtids)
+    common = there.keys() & ours.keys()
+    return all(there[name] == ours[name] for name in common) and bool(common or not there or not ours)
 
 
 def find_tables(

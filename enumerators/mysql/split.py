@@ -1,20 +1,29 @@
 """The splits of the mysql source, and the events that its readers send about them. Pure values.
 
-A position is a number: that of the log's file, times 2**32, plus the position in the file. A window of the
-log has the transactions that begin at ``first`` or later, and before ``end``.
+A position is a number: that of the log's file, times 2**32, plus the position in the file; and for each
+failover of the query 2**55 more, because positions in the log of another server mean something else. A window
+of the log has the transactions that begin at ``first`` or later, and before ``end``.
+
+A GTID is a global transaction id such as ``0-1-42``: domain, server and number. A position by GTIDs has the
+last one of each domain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
 from flip27_source.snapshot_then_log.tables import Key
 from flip27_source.split import SplitSize
 
-LOG_SPLIT_ID = "log"
 FIRST_IN_FILE = 4
 """The position of the first event of each file."""
+
+_FILE_BITS = 23
+_FAILOVER_SHIFT = 32 + _FILE_BITS
+MOST_FAILOVERS = (1 << 63 - _FAILOVER_SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,7 @@ class TableChunk:
         key: the names of the columns by which the table is cut, whose types are integers.
         lower, upper: the values of these columns, as text; None for no bound.
         barrier: the snapshot of the chunk has everything before this position; 0 if no log is read.
+        server: the identity of the server to which positions belong; None if no log is read.
     """
 
     table: TableName
@@ -47,6 +57,7 @@ class TableChunk:
     lower: Key | None
     upper: Key | None
     barrier: int
+    server: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +84,8 @@ class LogWindow:
         begins: where a transaction begins, at ``first`` or after it.
         log: the name of the log's files, without their numbers.
         server: the identity of the server that has the log.
-        after: the id of the last transaction before the window, in the first window of a run.
+        after: the GTIDs before the window, in the first window of a run.
+        skips: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
         by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
@@ -85,7 +97,8 @@ class LogWindow:
     begins: int | None = None
     log: str | None = None
     server: str | None = None
-    after: str | None = None
+    after: tuple[str, ...] | None = None
+    skips: tuple[str, ...] = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
     by_name: bool = False
@@ -115,11 +128,16 @@ class MysqlSplit:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRead(SourceEvent):
-    """A chunk was read to its end, in a snapshot at this position."""
+    """A chunk was read to its end, in a snapshot at this position.
+
+    Attributes:
+        gtids: the snapshot has no transaction after these; empty if no log is read.
+    """
 
     split_id: str
     position: int
     rows: int
+    gtids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,31 +145,60 @@ class LogRead(SourceEvent):
     """A window of the log was read to its end.
 
     Attributes:
-        end: where the next transaction begins: at the end of the window or after it.
+        end: where the next transaction begins: at the end of the window or after it. If it is ``first``,
+            nothing was read, because another server has answered.
         emptied: the tables with a TRUNCATE that some chunks have and others do not.
-        gtid: the id of the last transaction before ``end``; None if the window has none.
+        gtids: the GTIDs before ``end`` of the domains that the window has.
     """
 
     first: int
     end: int
     rows: int
     emptied: tuple[TableName, ...] = ()
-    gtid: str | None = None
+    gtids: tuple[str, ...] = ()
 
 
-def position_of(file: str, offset: int) -> int:
-    """The position in a file of the log, such as ``binlog.000017``."""
-    return int(file.rpartition(".")[2]) << 32 | offset
+def position_of(file: str, offset: int, *, failovers: int = 0) -> int:
+    """The position in a file of the log, such as ``binlog.000017``, after so many failovers."""
+    number = int(file.rpartition(".")[2])
+    if number >> _FILE_BITS or failovers > MOST_FAILOVERS:
+        raise DiscoveryError(
+            f"file {file} of the log after {failovers} failovers has no position: files are counted to "
+            f"{(1 << _FILE_BITS) - 1}, and failovers to {MOST_FAILOVERS}",
+            remedy="start a query with a new stateLocation, whose snapshot has all rows; if the file's "
+            "number is too high, first RESET MASTER, which numbers files anew",
+        )
+    return failovers << _FAILOVER_SHIFT | number << 32 | offset
+
+
+def failovers_of(position: int) -> int:
+    """After how many failovers of the query a position was read."""
+    return position >> _FAILOVER_SHIFT
 
 
 def file_and_offset(log: str, position: int) -> tuple[str, int]:
     """The name of the file, and the position in it."""
-    return f"{log}.{position >> 32:06}", position & 0xFFFFFFFF
+    return f"{log}.{_file(position):06}", position & 0xFFFFFFFF
 
 
 def position_text(position: int) -> str:
     """A position for messages and options: the number of the file, and the position in it."""
-    return f"{position >> 32:06}:{position & 0xFFFFFFFF}"
+    failovers = failovers_of(position)
+    return f"{_file(position):06}:{position & 0xFFFFFFFF}" + (f" (failover {failovers})" if failovers else "")
+
+
+def _file(position: int) -> int:
+    return position >> 32 & (1 << _FILE_BITS) - 1
+
+
+def by_domain(gtids: Iterable[str]) -> dict[str, str]:
+    """GTIDs by their domains; of several in a domain the last one."""
+    return {gtid.partition("-")[0]: gtid for gtid in gtids}
+
+
+def parse_gtids(text: str | None) -> tuple[str, ...]:
+    """The GTIDs in a list such as ``0-1-42,5-1-7``."""
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
 
 
 def parse_position(text: str) -> int:

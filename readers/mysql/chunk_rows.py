@@ -13,7 +13,7 @@ from flip27_source.enumerators.mysql.chunks import key_range
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of
 from flip27_source.enumerators.mysql.server import begin_snapshot
-from flip27_source.enumerators.mysql.split import TableChunk, position_text
+from flip27_source.enumerators.mysql.split import TableChunk, failovers_of, position_text
 from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.errors import SplitReadError
 
@@ -27,7 +27,8 @@ def begin(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> int
     A snapshot may be older only if another server answers, such as one that follows the one before.
     """
     deadline = time.monotonic() + timeout_s
-    while (position := begin_snapshot(connection)) < chunk.barrier:
+    failovers = failovers_of(chunk.barrier)
+    while (position := begin_snapshot(connection, failovers=failovers)) < chunk.barrier:
         rows_of(connection, "COMMIT")
         if time.monotonic() > deadline:
             raise SplitReadError(

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import ServerError
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
-from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, position_of, position_text
+from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, GTID, ROTATE
+from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, failovers_of, position_of, position_text
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-GTID, ANONYMOUS_GTID = 162, 34
+ANONYMOUS_GTID = 34
 BEGINS = (GTID, ANONYMOUS_GTID)
 """The events with which transactions begin, and statements that are none."""
 
@@ -77,7 +77,7 @@ def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[
             if kind == ROTATE:
                 # The first event comes before the one that tells whether there are checksums.
                 name = packet[_HEADER_BYTES + 8 : -_CRC_BYTES if zlib.crc32(packet) == _RESIDUE else None]
-                file = position_of(name.decode(), 0)
+                file = position_of(name.decode(), 0, failovers=failovers_of(first))
             else:
                 crc_bytes = _CRC_BYTES * (packet[-_CRC_BYTES - 1] == 1)
         found.append(packet)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
-from flip27_source.enumerators.mysql.split import TableName, position_text
+from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, GTID, ROTATE
+from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
-from flip27_source.readers.mysql.event_blocks import BEGINS, GTID, PADDING, EventBlock, numbers_at
+from flip27_source.readers.mysql.event_blocks import BEGINS, PADDING, EventBlock, numbers_at
 from flip27_source.readers.mysql.statements import Statement
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
@@ -159,7 +159,7 @@ class WindowLog:
 
     Attributes:
         next_begins: where the next transaction begins, once all is read.
-        last: the last transaction of the window.
+        last: the GTID of the last transaction of each domain.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class WindowLog:
         self._known = known
         self._report_loss = report_loss
         self.next_begins = first
-        self.last: Transaction | None = None
+        self.last: dict[str, str] = {}
         self._open: Transaction | None = None
         self._is_delivered = False
         self._described: dict[bytes, _Described] = {}
@@ -214,17 +214,17 @@ class WindowLog:
         count = int(np.searchsorted(block.positions[begins], self._end))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
-        transactions = [self._open or _NONE, *_transactions(block, begins)]
+        transactions = [self._open or _NONE, *transactions_of(block, begins)]
         part, last = Part(block, stop, begins, transactions), transactions[-1]
         is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
-            self._open, ended = None, last
+            self._open, ended = None, transactions
         else:
             self._is_delivered = block.follows == "rest" or (self._is_delivered and last is self._open)
-            self._open, ended = last, transactions[-2] if count else _NONE
+            self._open, ended = last, transactions[:-1]
             if block.follows == "end":
                 stop = int(begins[-1]) if count else 0
-        self.last = self.last if ended is _NONE else ended
+        self.last |= by_domain(one.gtid for one in ended if one.gtid is not None)
         if stop:
             self.next_begins = max(self.next_begins, int(block.ends[:stop].max()))
         return Part(block, stop, begins, transactions)
@@ -289,7 +289,7 @@ def _taken(pending: dict[TableName, _Described], part: Part) -> Iterator[TableRo
     pending.clear()
 
 
-def _transactions(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
+def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
     gtids = zip(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +25,8 @@ from flip27_source.enumerators.mysql.connection import (
     variable,
 )
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, packets
-from flip27_source.enumerators.mysql.server import catalog_table, has_transaction, log_end, other_log
+from flip27_source.enumerators.mysql.failover import check_has
+from flip27_source.enumerators.mysql.server import catalog_table, check_log, gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     ChunkRead,
@@ -33,11 +35,15 @@ from flip27_source.enumerators.mysql.split import (
     MysqlSplit,
     TableName,
     TableRules,
+    by_domain,
+    failovers_of,
+    parse_gtids,
     position_of,
     position_text,
 )
 from flip27_source.enumerators.table_patterns import matched
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.errors import SplitReadError
+from flip27_source.events import ReturnSplit, SourceEvent
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.schemas.column_changes import ColumnChanges
 
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from flip27_source.readers.mysql.log import Emptied, TableRows
     from flip27_source.readers.mysql.table_maps import TableMap
 
+EventT = TypeVar("EventT", bound=SourceEvent)
 _COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations"
 _UTF8 = ("utf8", "utf8mb3", "utf8mb4", "ascii")
 _PYTHONS_NAMES = {"latin1": "cp1252", "binary": "latin-1", "ucs2": "utf-16-be", "utf16": "utf-16-be"}
@@ -91,9 +98,20 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
         chunk = split.chunk
         assert chunk is not None
+        earlier = None
+        if chunk.server not in (None, self._server(connection)):
+            earlier = self._sent_before(ChunkRead, split.split_id)
+            if earlier is None:
+                raise ReturnSplit(f"another server than that of the log answers for {split.split_id}")
+            # Rows that are newer than those that were reported: the log has the difference.
+            check_has(connection, self.context.options, earlier.gtids)
+            chunk = replace(chunk, barrier=log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
         table = catalog_table(connection, chunk.table)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
+        gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
+        if earlier is not None:
+            position, gtids = earlier.position, earlier.gtids
         types = {name: kind.arrow or pa.string() for name, kind in table.columns.items()}
         self._columns.check(str(chunk.table), types, old=types)
         wanted = self._rows.columns_read
@@ -105,17 +123,21 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 rows_of_chunk(chunk.table, table.key, columns, rows=count, position=position)
             )
         self.context.send_event_to_coordinator(
-            ChunkRead(split_id=split.split_id, position=position, rows=rows)
+            ChunkRead(split_id=split.split_id, position=position, rows=rows, gtids=gtids)
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.event_blocks import event_blocks
         from flip27_source.readers.mysql.log import WindowLog
+        from flip27_source.readers.mysql.skipping import Skipping
 
         assert window.end is not None
         assert window.log is not None
         assert window.begins is not None
-        self._check_server(connection, window)
+        if not self._may_read(connection, split_id, window):
+            self.context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
+            return
+        check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = _charsets(connection)
         rules = {one.table: one for one in window.rules}
         log = WindowLog(
@@ -127,6 +149,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 what, split_id=split_id, remedy=START_AGAIN
             ),
         )
+        skipping = Skipping(window.skips, end=window.end)
         rows, emptied = 0, dict[TableName, None]()
         with ExitStack() as opened:
             while log.next_begins < window.end:
@@ -134,7 +157,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
                     found = packets(
                         connection, self.context.options, log=window.log, position=log.next_begins
                     )
-                    for part in log.changes(event_blocks(found, first=log.next_begins, end=window.end)):
+                    events = event_blocks(found, first=log.next_begins, end=window.end)
+                    for part in log.changes(skipping.blocks(events)):
                         changes = self._delivered(part, rules, emptied)
                         if len(changes):
                             rows += len(changes)
@@ -152,39 +176,38 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 # The server ends a connection on which it has refused to send its log.
                 connection = opened.enter_context(closing(connect(self.context.options)))
                 log.next_begins = _first_after(connection, log.next_begins)
+                log.last |= by_domain(gtids_at(connection, window.log, log.next_begins) or ())
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
                 end=max(window.end, log.next_begins),
                 rows=rows,
                 emptied=tuple(emptied),
-                gtid=None if log.last is None else log.last.gtid,
+                gtids=tuple((by_domain(skipping.passed) | log.last).values()),
             )
         )
 
-    def _check_server(self, connection: Connection, window: LogWindow) -> None:
-        """Check that the server has the log that was read before the window."""
-        uid = checked(
+    def _server(self, connection: Connection) -> str | None:
+        return checked(
             self.context.options, "asking for its identity", lambda: variable(connection, "server_uid")
         )
-        if uid != window.server:
+
+    def _sent_before(self, kind: type[EventT], split_id: str) -> EventT | None:
+        """The event of an earlier attempt, whose report counts: this batch is repeated."""
+        events = [event for event in self.context.sent_before if isinstance(event, kind)]
+        return next((one for one in events if getattr(one, "split_id", split_id) == split_id), None)
+
+    def _may_read(self, connection: Connection, split_id: str, window: LogWindow) -> bool:
+        """Whether the window is read: not if another server has answered this attempt, or the first one."""
+        earlier = self._sent_before(LogRead, split_id)
+        was_read = earlier is not None and earlier.end > earlier.first
+        is_other = self._server(connection) != window.server
+        if is_other and was_read:
             raise SplitReadError(
-                "this is another server than the one whose log was read: its positions mean something else",
-                remedy=f"connect to that server; or {START_AGAIN}",
+                "the batch was read on another server before, and its positions mean something else here",
+                remedy=f"connect to that server until the batch is complete; or {START_AGAIN}",
             )
-        assert window.log is not None
-        assert window.begins is not None
-        end, after = log_end(connection), window.after
-        has_after = (
-            after is None
-            or end.first > window.begins
-            or has_transaction(connection, after, log=window.log, position=window.begins)
-        )
-        if end.end < window.begins or not has_after:
-            raise DataLossError(
-                other_log(window.begins),
-                remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
-            )
+        return was_read or (earlier is None and not is_other)
 
     def _named(self, table: TableName) -> bool:
         patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]
@@ -222,8 +245,10 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
 def _first_after(connection: Connection, position: int) -> int:
     """Where the first file begins that the server has after a position that its log lacks."""
-    firsts = [position_of(row[0], FIRST_IN_FILE) for row in rows_of(connection, "SHOW BINARY LOGS")]
-    return next((first for first in firsts if first > position), log_end(connection).end)
+    failovers = failovers_of(position)
+    files = [row[0] for row in rows_of(connection, "SHOW BINARY LOGS")]
+    firsts = (position_of(file, FIRST_IN_FILE, failovers=failovers) for file in files)
+    return next((first for first in firsts if first > position), log_end(connection, failovers=failovers).end)
 
 
 def _charsets(connection: Connection) -> dict[int, str]:

@@ -57,6 +57,14 @@ class Query:
         """Open the connection again, after the server was started again."""
         self._control = self.server.connect(self.options["database"])
 
+    def move_to(self, server: MysqlServer) -> None:
+        """Write to another server from now on, and start the query again with it."""
+        self._control.close()
+        self.server = server
+        self.options |= {"port": str(server.port)}
+        self.reconnect()
+        self.engine.restart(options={"port": str(server.port)})
+
     def batches(self, most: int = 50) -> None:
         """Run batches until nothing is left."""
         for _ in range(most):

@@ -66,6 +66,16 @@ def test_a_log_that_is_soon_deleted_is_a_warning(orders: Query) -> None:
     assert finding.status is Status.WARNING
 
 
+def test_a_former_replica_whose_log_lacks_what_it_replicated_is_a_warning(orders: Query) -> None:
+    assert "log of the replica" not in found(orders.options)
+    orders.execute("SET GLOBAL gtid_slave_pos = '5-9-1'")
+    try:
+        finding = found(orders.options)["log of the replica"]
+    finally:
+        orders.execute("SET GLOBAL gtid_slave_pos = ''")
+    assert finding.status is Status.WARNING
+
+
 def test_rights_that_an_account_lacks_are_named(own_server: MysqlServer, orders: Query) -> None:
     with own_server.account("SELECT, BINLOG MONITOR") as account:
         findings = found(orders.options, user=account.name, password=account.password)

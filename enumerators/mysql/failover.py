@@ -1,0 +1,128 @@
+"""Where the log of another server continues that of the server before: after the transactions that were read.
+
+They are found by their GTIDs, as a replica of MariaDB finds them. Nothing here changes the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+
+from flip27_source.enumerators.mysql.connection import (
+    START_AGAIN,
+    Connection,
+    ServerError,
+    connect,
+    place,
+    rows_of,
+    variable,
+)
+from flip27_source.enumerators.mysql.dump import GTID, NOT_IN_THE_LOG, events
+from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
+from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text
+from flip27_source.enumerators.mysql.state import MysqlState
+from flip27_source.errors import DataLossError
+from flip27_source.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """How the log of another server continues a state.
+
+    Attributes:
+        read_to: ``start`` and ``chunks_to`` of this state.
+        server, log, start, gtids, skips: see MysqlState.
+    """
+
+    read_to: tuple[int, int]
+    server: str
+    log: str
+    start: int
+    gtids: tuple[str, ...]
+    skips: tuple[str, ...] = ()
+
+
+def failover(
+    connection: Connection,
+    options: Options,
+    state: MysqlState,
+    *,
+    server: str,
+    report_data_loss: Callable[..., None],
+) -> Failover:
+    """Find where to go on in the log of another server.
+
+    Raises:
+        DataLossError: the server does not have what was read, or its log was deleted before it was read.
+    """
+    read_to = (state.start, state.chunks_to)
+    needed = state.gtids + (state.chunk_gtids if state.chunks_to > state.start else ())
+    logged = check_has(connection, options, needed)
+    end = log_end(connection, failovers=failovers_of(state.start) + 1)
+    before_first = by_domain(gtids_at(connection, end.log, end.first) or ())
+    ours = by_domain(state.gtids)
+    own = tuple(gtid for domain, gtid in before_first.items() if domain not in ours)
+    if own:
+        report_data_loss(
+            f"the log of {place(options)} no longer has its own transactions up to {', '.join(own)}, of "
+            "domains that the server before did not have",
+            remedy=f"{START_AGAIN}; or set onDataLoss=report if they have not changed the tables",
+        )
+    gtids = (*state.gtids, *own)
+    try:
+        start = position_after(connection, options, gtids, log=end.log, first=end.first)
+    except ServerError as error:
+        if error.code != NOT_IN_THE_LOG:
+            raise
+        report_data_loss(
+            f"the log of {place(options)} no longer has its log from the transactions after "
+            f"{', '.join(gtids)} on, which another server had: it begins at {position_text(end.first)}",
+            remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+        )
+        gtids = tuple((ours | before_first).values())
+        return Failover(read_to=read_to, server=server, log=end.log, start=end.first, gtids=gtids)
+    there = by_domain(gtids_at(connection, end.log, start) or ())
+    skips = tuple(gtid for domain, gtid in ours.items() if there.get(domain) != gtid and gtid in logged)
+    return Failover(read_to=read_to, server=server, log=end.log, start=start, gtids=gtids, skips=skips)
+
+
+def check_has(connection: Connection, options: Options, gtids: Iterable[str]) -> Collection[str]:
+    """Check that the server has these transactions, and return those that its log has or had.
+
+    It may have others without their log, from a copy of the other server.
+    """
+    newest = {
+        gtid.rpartition("-")[0]: int(gtid.rpartition("-")[2])
+        for gtid in parse_gtids(variable(connection, "gtid_binlog_state"))
+    }
+    copied = parse_gtids(variable(connection, "gtid_slave_pos"))
+    parts = {gtid: gtid.rpartition("-") for gtid in gtids}
+    logged = {gtid for gtid, (source, _, number) in parts.items() if int(number) <= newest.get(source, -1)}
+    lacking = sorted(parts.keys() - logged - {*copied})
+    if lacking:
+        raise DataLossError(
+            f"{place(options)} does not have transaction {lacking[0]}, which was read on the server before: "
+            "it follows that server and is still behind, or the transaction was lost at the failover",
+            remedy="connect to a server that has it (log_slave_updates=ON), or wait until this one has it; "
+            f"or {START_AGAIN}; onDataLoss=report does not help",
+        )
+    return logged
+
+
+def position_after(
+    connection: Connection, options: Options, gtids: Collection[str], *, log: str, first: int
+) -> int:
+    """Where the first transaction begins in the log of this server that is not one of these, or before them.
+
+    Raises:
+        ServerError: with the code NOT_IN_THE_LOG if the log no longer has all of the later transactions.
+    """
+    # Before the log is searched: what is written meanwhile comes later.
+    written_to = log_written_to(connection, failovers=failovers_of(first))
+    with closing(connect(options)) as stream:
+        rows_of(stream, "SET @slave_connect_state = %s", [",".join(gtids)])
+        found = events(stream, options, log=log, position=first)
+        # Events that are made for the replica have no position.
+        begins = (event.position for event in found if event.kind == GTID and event.end & 0xFFFFFFFF)
+        return next(begins, written_to)
