@@ -10,7 +10,7 @@ from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, ServerError, checked, connect, variable
 from flip27_source.enumerators.mysql.dump import events
 from flip27_source.enumerators.mysql.schema import typed_schema
-from flip27_source.enumerators.mysql.server import check_cascades, check_server, find_tables, log_end
+from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
 from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
@@ -58,7 +58,7 @@ def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> 
         patterns = options.require(opts.TABLES, why="the mysql source reads tables")
         tables = find_tables(connection, patterns, database=options[opts.DATABASE])
         if reads_log:
-            check_cascades(connection, [one.table for one in tables])
+            check_logged(connection, [one.table for one in tables])
     except Flip27Error as error:
         yield failed("tables", error.what, error.remedy)
         return

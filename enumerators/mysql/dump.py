@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import REMEDIES, Connection, ServerError, rows_of
+from flip27_source.enumerators.mysql.connection import REMEDIES, Connection, ServerError, connect, rows_of
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, failovers_of, file_and_offset, position_of
 from flip27_source.options import Options
 
@@ -67,6 +68,18 @@ def events(connection: Connection, options: Options, *, log: str, position: int)
             yield Event(kind, file_starts | FIRST_IN_FILE, file_starts | FIRST_IN_FILE, at_s, server_id, body)
         else:
             yield Event(kind, file_starts | max(0, end - size), file_starts | end, at_s, server_id, body)
+
+
+def file_began(options: Options, *, log: str, position: int) -> tuple[int, int] | None:
+    """The file in which a position is, without its offset, and when the server began it, in seconds.
+
+    A log that was deleted and begun anew has files of the same names, at another time.
+    """
+    with closing(connect(options)) as stream:
+        found = events(stream, options, log=log, position=position)
+        began = (event.at_s for event in found if event.kind == FORMAT_DESCRIPTION)
+        at_s = next(began, None)
+    return None if at_s is None else (position >> 32, at_s)
 
 
 def packets(connection: Connection, options: Options, *, log: str, position: int) -> Iterator[bytes]:

@@ -135,6 +135,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
             log=state.log,
             server=state.server,
             after=tuple(sorted({*state.gtids} - {*state.skips})) if self._is_first_window else None,
+            file_began=state.file_began,
             skips=state.skips,
             rules=tuple(map(_rules, assigner.tables)),
             known=assigner.stored().known,
@@ -167,6 +168,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
                 state,
                 start=event.end,
                 gtids=tuple((by_domain(state.gtids) | by_domain(event.gtids)).values()),
+                file_began=event.file_began,
                 skips=tuple(gtid for gtid in state.skips if gtid not in event.gtids),
             )
 
@@ -203,6 +205,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
             log=failover.log,
             start=failover.start,
             gtids=failover.gtids,
+            file_began=None,
             skips=failover.skips,
             assigner=assigner.stored(),
         )

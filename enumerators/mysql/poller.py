@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import Connection, checked, connect
+from flip27_source.enumerators.mysql.dump import file_began
 from flip27_source.enumerators.mysql.failover import Failover, failover, position_after
 from flip27_source.enumerators.mysql.server import (
     CatalogTable,
     LogEnd,
-    check_cascades,
     check_log,
+    check_logged,
     check_server,
     find_tables,
     gtids_at,
@@ -111,7 +112,7 @@ class ServerPoller:
             patterns = self._options.require(opts.TABLES, why="the mysql source reads tables")
             tables = tuple(find_tables(connection, patterns, database=self._options[opts.DATABASE]))
             if self._run.reads_log:
-                check_cascades(connection, [one.table for one in tables])
+                check_logged(connection, [one.table for one in tables])
             self._list_after = time.monotonic() + LISTING_S
         state, moved = request.state, None
         if state is not None and state.log is not None and state.server != self._server:
@@ -134,6 +135,7 @@ class ServerPoller:
             start=start,
             assigner=TablesState(),
             gtids=gtids_at(connection, end.log, start) or (),
+            file_began=file_began(self._options, log=end.log, position=start),
         )
 
     def _start(self, connection: Connection, end: LogEnd) -> int:

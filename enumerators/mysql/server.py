@@ -18,8 +18,10 @@ from flip27_source.enumerators.mysql.split import (
     position_of,
     position_text,
 )
+from flip27_source.enumerators.mysql.statements import Statement
+from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.enumerators.table_patterns import TablePattern, matched
-from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 
 _OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 _SETTINGS = {
@@ -30,8 +32,9 @@ _SETTINGS = {
 }
 
 _TABLES = """
-SELECT table_schema, table_name, engine FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ({own}) ORDER BY table_schema, table_name
+SELECT table_schema, table_name, engine, table_type FROM information_schema.tables
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN ({own})
+ORDER BY table_schema, table_name
 """
 _COLUMNS = """
 SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0)
@@ -40,11 +43,6 @@ FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDE
 _KEY = """
 SELECT column_name FROM information_schema.statistics
 WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index
-"""
-_CASCADES = """
-SELECT constraint_schema, table_name, constraint_name FROM information_schema.referential_constraints
-WHERE update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
-   OR delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
 """
 
 
@@ -159,11 +157,7 @@ def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str
     if is_same and gtids is not None and end.first <= position:
         is_same = _has_read(gtids, gtids_at(connection, log, position))
     if not is_same:
-        raise DataLossError(
-            f"the log was read up to {position_text(position)}, and the server has another one: it was "
-            "deleted (RESET MASTER), or the server was set back",
-            remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
-        )
+        raise OtherLogError(position)
 
 
 def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
@@ -192,7 +186,13 @@ def find_tables(
                 f"table {pattern.text} of option tables does not exist, or the account may not read it",
                 remedy="create it, grant SELECT on it, or correct the option tables",
             )
-    for schema, name, engine in chosen:
+    for schema, name, engine, kind in chosen:
+        if kind == "SYSTEM VERSIONED":
+            raise DiscoveryError(
+                f"table {schema}.{name} is system-versioned, which the mysql source does not read",
+                remedy=f"ALTER TABLE {schema}.{name} DROP SYSTEM VERSIONING; or leave the table out: "
+                f"tables=..., -{schema}.{name}",
+            )
         if engine != "InnoDB":
             raise DiscoveryError(
                 f"table {schema}.{name} has the engine {engine}, which has no snapshots of transactions",
@@ -202,16 +202,50 @@ def find_tables(
     return [catalog_table(connection, TableName(schema=row[0], name=row[1])) for row in chosen]
 
 
-def check_cascades(connection: Connection, tables: Sequence[TableName]) -> None:
-    """Refuse tables whose rows the engine changes by itself: the log does not have these changes."""
-    for schema, name, constraint in rows_of(connection, _CASCADES):
-        if TableName(schema=schema, name=name) in tables:
+def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
+    """Refuse tables with changes that the log does not have."""
+    for _, _, only, ignored in rows_of(connection, "SHOW MASTER STATUS"):
+        for table in tables:
+            if (only and table.schema not in only.split(",")) or table.schema in ignored.split(","):
+                raise DiscoveryError(
+                    f"the server leaves the database of table {table} out of its log (binlog_do_db is "
+                    f"'{only}', binlog_ignore_db is '{ignored}')",
+                    remedy="correct these settings in the server's configuration and restart it; or set "
+                    "snapshot=only",
+                )
+    for table in tables:
+        # With SELECT alone, information_schema does not show the foreign keys.
+        ((_, text),) = rows_of(connection, f"SHOW CREATE TABLE {quoted(table.schema, table.name)}")
+        key = Statement(text, table.schema).cascading_key
+        if key is not None:
             raise DiscoveryError(
-                f"the foreign key {constraint} of table {schema}.{name} deletes or updates rows together "
-                "with those of another table, and the log does not have these changes",
+                f"the foreign key {key} of table {table} deletes or updates rows together with those of "
+                "another table, and the log does not have these changes",
                 remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or leave the table "
-                f"out: tables=..., -{schema}.{name}; or set snapshot=only",
+                f"out: tables=..., -{table}; or set snapshot=only",
             )
+
+
+class OtherLogError(DataLossError):
+    """The server has another log than the one that was read up to a position."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"the log was read up to {position_text(position)}, and the server has another one: it was "
+            "deleted (RESET MASTER), or the server was set back",
+            remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
+        )
+
+
+class AlteredKeyError(SplitReadError):
+    """The columns by which the chunks of a table are cut are no longer integers of the table."""
+
+    def __init__(self, table: TableName, key: Sequence[str]) -> None:
+        super().__init__(
+            f"table {table} is read in chunks along {', '.join(key)}, and not all of these are columns of "
+            "integers any more",
+            remedy=f"{START_AGAIN}; or leave the table out: tables=..., -{table}",
+        )
 
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:

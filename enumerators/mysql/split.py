@@ -85,6 +85,7 @@ class LogWindow:
         log: the name of the log's files, without their numbers.
         server: the identity of the server that has the log.
         after: the GTIDs before the window, in the first window of a run.
+        file_began: see MysqlState.
         skips: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
@@ -98,6 +99,7 @@ class LogWindow:
     log: str | None = None
     server: str | None = None
     after: tuple[str, ...] | None = None
+    file_began: tuple[int, int] | None = None
     skips: tuple[str, ...] = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
@@ -149,6 +151,7 @@ class LogRead(SourceEvent):
             nothing was read, because another server has answered.
         emptied: the tables with a TRUNCATE that some chunks have and others do not.
         gtids: the GTIDs before ``end`` of the domains that the window has.
+        file_began: see MysqlState, for ``end``.
     """
 
     first: int
@@ -156,6 +159,7 @@ class LogRead(SourceEvent):
     rows: int
     emptied: tuple[TableName, ...] = ()
     gtids: tuple[str, ...] = ()
+    file_began: tuple[int, int] | None = None
 
 
 def position_of(file: str, offset: int, *, failovers: int = 0) -> int:

@@ -20,6 +20,8 @@ class MysqlState(ReadingState):
         server: the identity of the server.
         log: the name of the log's files, without their numbers; None with ``snapshot=only``.
         gtids: the last transaction of each domain before ``start``.
+        file_began: the file in which ``start`` is, as a position without its offset, and when the server
+            began it, in seconds since 1970 UTC; None if that is not known.
         skips: those of them that come after ``start`` in this log, because the log of the server before had
             its domains in another order: transactions up to them are skipped.
         chunks_to: the newest position at which a chunk was read.
@@ -30,6 +32,7 @@ class MysqlState(ReadingState):
     log: str | None
     assigner: TablesState[TableName, Progress]
     gtids: tuple[str, ...] = ()
+    file_began: tuple[int, int] | None = None
     skips: tuple[str, ...] = ()
     chunks_to: int = 0
     chunk_gtids: tuple[str, ...] = ()

@@ -54,6 +54,9 @@ class EventBlock(NamedTuple):
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
 
+    def flags(self, number: int) -> int:
+        return int.from_bytes(self.raw[self.starts[number] - 2 : self.starts[number]], "little")
+
 
 def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[EventBlock]:
     """The events in blocks that end between transactions, if these are not very large.

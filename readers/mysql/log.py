@@ -6,7 +6,7 @@ What must not live here: the images of rows, and which changes are delivered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,16 +14,29 @@ import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
 from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, GTID, ROTATE
+from flip27_source.enumerators.mysql.server import OtherLogError
 from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
+from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
 from flip27_source.readers.mysql.event_blocks import BEGINS, PADDING, EventBlock, numbers_at
-from flip27_source.readers.mysql.statements import Statement
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-_QUERY, _XID, _TABLE_MAP, _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 2, 16, 19, 26, 38, 165
-_STATEMENTS = (_QUERY, _QUERY_COMPRESSED)
+_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP, _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = (
+    2,
+    16,
+    18,
+    19,
+    26,
+    38,
+    165,
+)
+_STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
+_LOAD_BYTES = 13
+"""What LOAD DATA has before the variables of the session."""
+_THREAD_SPECIFIC = 4
+"""The flag of statements that concern temporary tables."""
 _OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
 _OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = CREATE, UPDATE, DELETE
@@ -81,17 +94,24 @@ class Part(NamedTuple):
     stop: int
     begins: Int64s
     transactions: Sequence[Transaction]
+    writing: Writing
 
     def transaction(self, event: int) -> Transaction:
         return self.transactions[int(np.searchsorted(self.begins, event, "right"))]
 
     def statement(self, event: int) -> Statement:
-        body = self.block.body(event)
-        schema_size, variables = body[8], int.from_bytes(body[11:13], "little")
-        schema, text = body[13 + variables :][:schema_size], body[14 + variables + schema_size :]
-        if self.block.kinds[event] == _QUERY_COMPRESSED:
-            text = _decompressed(text)
-        return Statement(text.decode("utf-8", "replace"), schema.decode())
+        body, kind = self.block.body(event), self.block.kinds[event]
+        if kind == _EXECUTE_LOAD:
+            body = body[:13] + body[13 + _LOAD_BYTES :]
+        return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else None)
+
+    def is_of_temporary_table(self, event: int) -> bool:
+        return bool(self.block.flags(event) & _THREAD_SPECIFIC)
+
+    def begin(self, event: int) -> int:
+        """The event of this block with which the transaction of an event begins; -1 if it began before."""
+        number = int(np.searchsorted(self.begins, event, "right"))
+        return int(self.begins[number - 1]) if number else -1
 
     def has_end(self) -> bool:
         """Whether the last transaction has ended."""
@@ -156,8 +176,12 @@ class WindowLog:
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
+        charsets: Python's name of the encoding of each collation that is not UTF-8.
+        folds: whether the server knows tables by their names in lower case.
+        file_began: see LogWindow.
 
     Attributes:
+        file_began: the file that was read last, and when the server began it.
         next_begins: where the next transaction begins, once all is read.
         last: the GTID of the last transaction of each domain.
     """
@@ -170,21 +194,28 @@ class WindowLog:
         is_wanted: Callable[[TableName], bool],
         known: Collection[TableName],
         report_loss: Callable[[str], None],
+        charsets: Mapping[int, str],
+        folds: bool = False,
+        file_began: tuple[int, int] | None = None,
     ) -> None:
         self._end = end
+        self._writing = Writing(charsets, folds)
         self._is_wanted = is_wanted
         self._known = known
         self._report_loss = report_loss
+        self.file_began = file_began
         self.next_begins = first
         self.last: dict[str, str] = {}
         self._open: Transaction | None = None
-        self._is_delivered = False
+        self._is_delivered = self._is_half_delivered = False
+        self._savepoints: dict[str, int] = {}
         self._described: dict[bytes, _Described] = {}
         self._present: dict[bytes, _Described] = {}
 
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
         for block in blocks:
+            self._check_file(block)
             if self._open is not None and block.kinds[0] in (ROTATE, FORMAT_DESCRIPTION):
                 self._give_up(self._open)
             yield from self._changes_in(self._part(block))
@@ -195,6 +226,16 @@ class WindowLog:
                 f"the log ends within the transaction at {position_text(self._open.position)}",
                 remedy="the task is repeated; if it happens again, the server's log is damaged",
             )
+
+    def _check_file(self, block: EventBlock) -> None:
+        """Check that the file is still the one that was read before."""
+        for event in np.flatnonzero(block.kinds == FORMAT_DESCRIPTION).tolist():
+            before, self.file_began = (
+                self.file_began,
+                (int(block.positions[event]) >> 32, int(block.at_s[event])),
+            )
+            if before is not None and before[0] == self.file_began[0] and before != self.file_began:
+                raise OtherLogError(self.next_begins)
 
     def _give_up(self, unfinished: Transaction) -> None:
         """Go on with the next file, without a transaction that the server did not write to its end.
@@ -215,7 +256,7 @@ class WindowLog:
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
         transactions = [self._open or _NONE, *transactions_of(block, begins)]
-        part, last = Part(block, stop, begins, transactions), transactions[-1]
+        part, last = Part(block, stop, begins, transactions, self._writing), transactions[-1]
         is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
             self._open, ended = None, transactions
@@ -227,10 +268,11 @@ class WindowLog:
         self.last |= by_domain(one.gtid for one in ended if one.gtid is not None)
         if stop:
             self.next_begins = max(self.next_begins, int(block.ends[:stop].max()))
-        return Part(block, stop, begins, transactions)
+        return Part(block, stop, begins, transactions, self._writing)
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
         block, pending = part.block, dict[TableName, _Described]()
+        self._savepoints = {}
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
@@ -252,6 +294,9 @@ class WindowLog:
                 present.events.append(event)
             else:
                 yield from self._other(event, part, pending)
+        last = part.transactions[-1]
+        is_half = any(part.transaction(one.events[-1]) is last for one in pending.values())
+        self._is_half_delivered = self._open is last and (is_half or self._is_half_delivered)
         yield from _taken(pending, part)
 
     def _other(
@@ -271,13 +316,35 @@ class WindowLog:
                 )
         else:
             statement = part.statement(event)
+            if statement.savepoint is not None:
+                self._savepoints[statement.savepoint] = event
+            elif statement.is_rollback:
+                self._undo(part, pending, part.begin(event), event)
+            elif statement.undone_to is not None:
+                self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
             emptied = statement.emptied
-            if emptied is not None and self._is_wanted(emptied):
+            if emptied is not None and self._is_wanted(emptied) and not part.is_of_temporary_table(event):
                 yield from _taken(pending, part)
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
-            for loss in statement.losses(where, self._is_wanted, self._known):
-                self._report_loss(loss)
+            for table, loss in statement.losses(self._is_wanted, self._known):
+                self._report_loss(f"{table} was {loss.value.format(where)}")
+
+    def _undo(self, part: Part, pending: dict[TableName, _Described], since: int, until: int) -> None:
+        """Drop the rows of a transaction that were undone: those between two events."""
+        begin = part.begin(until)
+        if begin < 0 and since < 0 and self._is_half_delivered:
+            transaction = part.transaction(until)
+            raise SplitReadError(
+                f"the large transaction at {position_text(transaction.position)} of the log was undone in "
+                "part, after some of its rows were delivered",
+                remedy="do not change tables of another engine than InnoDB in such transactions; "
+                f"{START_AGAIN}",
+            )
+        for name, described in [*pending.items()]:
+            described.events = [event for event in described.events if event <= max(begin, since)]
+            if not described.events:
+                del pending[name]
 
 
 def _taken(pending: dict[TableName, _Described], part: Part) -> Iterator[TableRows]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import (
+    REMEDIES,
     START_AGAIN,
     Connection,
     ServerError,
@@ -26,7 +27,15 @@ from flip27_source.enumerators.mysql.connection import (
 )
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, packets
 from flip27_source.enumerators.mysql.failover import check_has
-from flip27_source.enumerators.mysql.server import catalog_table, check_log, gtids_at, log_end, log_written_to
+from flip27_source.enumerators.mysql.server import (
+    AlteredKeyError,
+    OtherLogError,
+    catalog_table,
+    check_log,
+    gtids_at,
+    log_end,
+    log_written_to,
+)
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     ChunkRead,
@@ -42,10 +51,11 @@ from flip27_source.enumerators.mysql.split import (
     position_text,
 )
 from flip27_source.enumerators.table_patterns import matched
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit, SourceEvent
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.schemas.column_changes import ColumnChanges
+from flip27_source.source_options import ON_DATA_LOSS
 
 if TYPE_CHECKING:
     from flip27_source.readers.mysql.changes import Changes
@@ -84,9 +94,17 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 elif split.log is not None:
                     yield from self._read_log(connection, split.split_id, split.log)
         except errors.MySQLError as error:
-            raise SplitReadError(f"reading {split.split_id} failed: {error.args[-1]}") from None
+            remedy = REMEDIES.get(error.args[0])
+            raise SplitReadError(
+                f"reading {split.split_id} failed: {error.args[-1]}", remedy=remedy
+            ) from None
         except ServerError as error:
             raise SplitReadError(f"reading {split.split_id}: {error.what}", remedy=error.remedy) from None
+        except DataLossError as error:
+            if options[ON_DATA_LOSS] != "report":
+                raise
+            # What may be reported was. This would be counted as a loss, too, and the log be skipped.
+            raise SplitReadError(error.what, remedy=error.remedy) from error
 
     def must_read(self, split: MysqlSplit) -> bool:
         """Whether it is a window of the log: later changes change the rows of earlier ones."""
@@ -108,6 +126,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
             chunk = replace(chunk, barrier=log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
         table = catalog_table(connection, chunk.table)
+        if not {*chunk.key} <= {name for name, kind in table.columns.items() if kind.is_integer}:
+            raise AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
         if earlier is not None:
@@ -148,6 +168,9 @@ class MysqlReader(SplitReader[MysqlSplit]):
             report_loss=lambda what: self.context.report_data_loss(
                 what, split_id=split_id, remedy=START_AGAIN
             ),
+            charsets=self._charsets,
+            folds=variable(connection, "lower_case_table_names") != "0",
+            file_began=window.file_began,
         )
         skipping = Skipping(window.skips, end=window.end)
         rows, emptied = 0, dict[TableName, None]()
@@ -177,13 +200,15 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 connection = opened.enter_context(closing(connect(self.context.options)))
                 log.next_begins = _first_after(connection, log.next_begins)
                 log.last |= by_domain(gtids_at(connection, window.log, log.next_begins) or ())
+        end, began = max(window.end, log.next_begins), log.file_began
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
-                end=max(window.end, log.next_begins),
+                end=end,
                 rows=rows,
                 emptied=tuple(emptied),
                 gtids=tuple((by_domain(skipping.passed) | log.last).values()),
+                file_began=began if began is not None and began[0] == end >> 32 else None,
             )
         )
 
@@ -221,11 +246,14 @@ class MysqlReader(SplitReader[MysqlSplit]):
         from flip27_source.readers.mysql.log import Emptied, TableRows
 
         wanted = self._rows.columns_read
+        rule = rules.get(part.table if isinstance(part, Emptied) else part.table.table)
         if isinstance(part, Emptied):
             changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
         else:
-            changes = changes_of(part, self._charsets, wanted)
-        rule = rules.get(changes.table)
+            key = () if rule is None or not rule.bounds else rule.key
+            if not {*key} <= part.table.integers:
+                raise AlteredKeyError(part.table.table, key)
+            changes = changes_of(part, self._charsets, None if wanted is None else [*wanted, *key])
         if rule is not None:
             if is_emptied_between(changes, rule):
                 emptied[changes.table] = None
@@ -247,7 +275,9 @@ def _first_after(connection: Connection, position: int) -> int:
     """Where the first file begins that the server has after a position that its log lacks."""
     failovers = failovers_of(position)
     files = [row[0] for row in rows_of(connection, "SHOW BINARY LOGS")]
-    firsts = (position_of(file, FIRST_IN_FILE, failovers=failovers) for file in files)
+    firsts = [position_of(file, FIRST_IN_FILE, failovers=failovers) for file in files]
+    if any(first >> 32 == position >> 32 for first in firsts):
+        raise OtherLogError(position)
     return next((first for first in firsts if first > position), log_end(connection, failovers=failovers).end)
 
 

@@ -17,6 +17,7 @@ DATE, YEAR, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 15, 16, 17, 18,
 NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 246, 247, 248, 252, 253, 254, 255
 BINARY_COLLATION = 63
 
+INTEGERS = frozenset((TINY, SHORT, INT24, LONG, LONGLONG))
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, DATE: 3, YEAR: 1}
 _NUMERIC = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE)
 _META_BYTES = {
@@ -68,6 +69,10 @@ class TableMap:
     @property
     def key_names(self) -> tuple[str, ...]:
         return tuple(self.columns[number].name for number in self.key)
+
+    @property
+    def integers(self) -> set[str]:
+        return {column.name for column in self.columns if column.kind in INTEGERS}
 
 
 @dataclass(slots=True)

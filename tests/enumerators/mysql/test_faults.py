@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
+from flip27_source.enumerators.mysql.server import AlteredKeyError
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine
 from tests.certificates import self_signed
+from tests.deadline import until
 from tests.enumerators.mysql.reading import Query, query, values_of
 from tests.mysql_server import MysqlServer, mysql_server
 
@@ -62,20 +66,33 @@ def test_with_on_data_loss_report_reading_goes_on_where_the_log_begins(own_serve
         assert values_of(orders.write("DELETE FROM orders WHERE id = 3"), "_op", "id") == [("d", 3)]
 
 
-def test_a_log_that_was_reset_is_a_data_loss(orders: Query) -> None:
-    orders.batches()
-    orders.write("INSERT INTO orders VALUES (5, 'e')")
-    orders.execute("RESET MASTER")
-    fails(orders, DataLossError, "it was deleted")
-
-
-def test_a_log_that_was_reset_and_has_grown_since_is_a_data_loss(
-    own_server: MysqlServer, orders: Query
+@pytest.mark.parametrize("reads_first", [True, False])
+@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize("on_data_loss", ["fail", "report"])
+def test_a_log_that_was_begun_anew_and_looks_the_same_is_a_data_loss(
+    own_server: MysqlServer, reads_first: bool, restarts: bool, on_data_loss: str
 ) -> None:
-    orders.batches()
-    orders.write("INSERT INTO orders VALUES (5, 'e')")
-    orders.execute("RESET MASTER", *(f"INSERT INTO orders VALUES ({i}, '')" for i in range(100, 200)))
-    fails(orders, DataLossError, "it was deleted")
+    """The new log has transactions of the same sizes and numbers at the same positions."""
+    with query(own_server, ORDERS, onDataLoss=on_data_loss) as orders:
+        began = orders.execute("RESET MASTER", "SELECT UNIX_TIMESTAMP()")[0][0]
+        orders.batches()
+        numbers = itertools.count()
+
+        def insert() -> None:
+            orders.execute(f"INSERT INTO orders VALUES ({100 + next(numbers)}, '')")
+
+        if reads_first:
+            insert()
+            orders.batches()
+        # The log has whole seconds.
+        until(lambda: orders.execute("SELECT UNIX_TIMESTAMP()")[0][0] > began)
+        orders.execute("RESET MASTER")
+        for _ in range(3):
+            insert()
+        if restarts:
+            orders.engine.restart()
+        with pytest.raises(Flip27Error, match="it was deleted"):
+            until(lambda: bool(orders.batches()))
 
 
 def test_another_server_without_what_was_read_is_refused(orders: Query) -> None:
@@ -114,16 +131,56 @@ def test_changes_that_the_log_has_as_statements_are_a_data_loss(orders: Query) -
     fails(orders, DataLossError, r"test_\w+\.orders was changed .* by a statement")
 
 
-def test_statements_that_change_other_tables_are_no_loss(orders: Query) -> None:
+def test_statements_in_another_database_are_no_loss(orders: Query) -> None:
     orders.batches()
+    name = f"{orders.options['database']}_other"
     changes = orders.write(
-        "CREATE TABLE others (id INT PRIMARY KEY)",
+        f"CREATE DATABASE {name}",
+        f"USE {name}",
+        "CREATE TABLE others (name TEXT)",
         "SET SESSION binlog_format = 'STATEMENT'",
-        "INSERT INTO others VALUES (1)",
+        "INSERT INTO others VALUES ('orders')",
         "SET SESSION binlog_format = 'ROW'",
+        f"DROP DATABASE {name}",
+        f"USE {orders.options['database']}",
         "INSERT INTO orders VALUES (5, 'e')",
     )
     assert values_of(changes, "_op", "id") == [("c", 5)]
+
+
+@pytest.mark.parametrize(
+    ("made", "statement"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON others FOR EACH ROW INSERT INTO orders VALUES (9, 't')", ""),
+        ("CREATE VIEW v AS SELECT * FROM orders", "INSERT INTO v VALUES (9, 'v')"),
+        (
+            (
+                "CREATE FUNCTION f() RETURNS INT DETERMINISTIC MODIFIES SQL DATA "
+                "BEGIN INSERT INTO orders VALUES (9, 'f'); RETURN 1; END"
+            ),
+            "DO f()",
+        ),
+    ],
+)
+def test_a_statement_may_change_a_table_that_it_does_not_name(
+    orders: Query, made: str, statement: str
+) -> None:
+    orders.execute("CREATE TABLE others (id INT)", made)
+    orders.batches()
+    orders.execute("SET SESSION binlog_format = 'STATEMENT'", statement or "INSERT INTO others VALUES (1)")
+    fails(orders, DataLossError, r"\.orders was perhaps changed at .* by a trigger, a view or a function")
+
+
+def test_a_file_that_a_statement_loads_is_a_data_loss(
+    own_server: MysqlServer, orders: Query, tmp_path: Path
+) -> None:
+    orders.batches()
+    (tmp_path / "rows").write_text("9\tloaded\n")
+    orders.execute("SET SESSION binlog_format = 'STATEMENT'")
+    with own_server.connect(orders.options["database"], local_infile=True) as local, local.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = 'STATEMENT'")
+        cursor.execute(f"LOAD DATA LOCAL INFILE '{tmp_path / 'rows'}' INTO TABLE orders")
+    fails(orders, DataLossError, r"\.orders was changed .* by a statement")
 
 
 def test_rows_of_which_the_log_has_only_some_columns_stop_the_query(orders: Query) -> None:
@@ -214,19 +271,93 @@ def test_altered_indexes_and_columns_and_temporary_tables_are_no_loss(orders: Qu
     assert values_of(changes, "_op", "id") == [("c", 5)]
 
 
+@pytest.mark.parametrize(
+    ("statements", "ids"),
+    [
+        (["INSERT INTO other VALUES (1)", "ROLLBACK TO s", "INSERT INTO orders VALUES (52, '')"], [50, 52]),
+        (["CREATE TEMPORARY TABLE t (id INT)", "ROLLBACK TO s"], [50]),
+        (["CREATE TEMPORARY TABLE t (id INT)", "DROP TEMPORARY TABLE t", "ROLLBACK"], []),
+    ],
+)
+def test_rows_that_were_undone_to_a_savepoint_are_not_delivered(
+    orders: Query, statements: list[str], ids: list[int]
+) -> None:
+    """The log has these rows, and the ROLLBACK, if the transaction has changed what cannot be undone."""
+    orders.execute("CREATE TABLE other (id INT) ENGINE=MyISAM")
+    orders.batches()
+    undone = ["SAVEPOINT s", "INSERT INTO orders VALUES (51, 'undone')"]
+    changes = orders.write("BEGIN", "INSERT INTO orders VALUES (50, '')", *undone, *statements, "COMMIT")
+    assert values_of(changes, "_op", "id") == [("c", number) for number in ids]
+    orders.check_copy()
+
+
+def test_a_temporary_table_may_have_the_name_of_a_table(orders: Query) -> None:
+    orders.batches()
+    changes = orders.write(
+        "SET SESSION binlog_format = 'MIXED'",
+        "CREATE TEMPORARY TABLE orders (id INT)",
+        "TRUNCATE TABLE orders",
+        "DROP TEMPORARY TABLE orders",
+        "SET SESSION binlog_format = 'ROW'",
+        "INSERT INTO orders VALUES (5, 'e')",
+    )
+    assert values_of(changes, "_op", "id") == [("c", 5)]
+
+
 def test_a_foreign_key_that_changes_rows_by_itself_is_refused(own_server: MysqlServer) -> None:
     key = "FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE"
     parents = "CREATE TABLE parents (id INT PRIMARY KEY)"
     children = f"CREATE TABLE orders (id INT PRIMARY KEY, parent INT, {key})"
-    with query(own_server, parents, children) as orders:
+    with (
+        own_server.account("SELECT, REPLICATION SLAVE, BINLOG MONITOR") as account,
+        query(own_server, parents, children) as orders,
+    ):
+        orders.options |= {"user": account.name, "password": account.password}
         fails(orders, DiscoveryError, "deletes or updates rows together with those of another table")
     with query(own_server, parents, children, snapshot="only") as orders:
         orders.batches()
 
 
+@pytest.mark.parametrize(
+    ("statement", "columns"),
+    [
+        ("ALTER TABLE orders RENAME COLUMN id TO ident", ["id", "v"]),
+        ("ALTER TABLE orders MODIFY id VARCHAR(10)", ["id", "v"]),
+        ("ALTER TABLE orders DROP PRIMARY KEY, DROP COLUMN id, ADD PRIMARY KEY (v)", ["v"]),
+    ],
+)
+def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a_remedy(
+    own_server: MysqlServer, statement: str, columns: list[str]
+) -> None:
+    schema = pa.schema([(name, {"id": pa.int64(), "v": pa.string()}[name]) for name in columns])
+    with query(own_server, ORDERS, FOUR, schema=schema, snapshotChunkRows="2") as orders:
+        orders.engine.restart(parallelism=1, options={**orders.options, "maxRowsPerTrigger": "2"})
+        orders.until_planned()
+        orders.engine.run_batch()
+        orders.execute(statement, "UPDATE orders SET v = CONCAT(v, '!')")
+        fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
+
+
+def test_a_database_that_the_server_leaves_out_of_its_log_is_refused() -> None:
+    with mysql_server(binlog_ignore_db="test") as server:
+        with query(server, ORDERS) as orders:
+            orders.batches()
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE test")
+            cursor.execute(f"CREATE TABLE test.{ORDERS.removeprefix('CREATE TABLE ')}")
+        with query(server, ORDERS, tables="test.orders") as orders:
+            fails(orders, DiscoveryError, "leaves the database of table test.orders out of its log")
+
+
 def test_a_table_of_another_engine_is_refused(own_server: MysqlServer) -> None:
     with query(own_server, f"{ORDERS} ENGINE=MyISAM") as orders:
         fails(orders, DiscoveryError, "has the engine MyISAM, which has no snapshots")
+
+
+@pytest.mark.parametrize("tables", ["orders", "*"])
+def test_a_system_versioned_table_is_refused(own_server: MysqlServer, tables: str) -> None:
+    with query(own_server, f"{ORDERS} WITH SYSTEM VERSIONING", tables=tables) as orders:
+        fails(orders, DiscoveryError, r"\.orders is system-versioned")
 
 
 def test_a_table_that_does_not_exist_is_refused(own_server: MysqlServer) -> None:

@@ -1,0 +1,201 @@
+"""What statements in the log do to tables, in the spellings that servers accept."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.enumerators.mysql.split import TableName
+from flip27_source.enumerators.mysql.statements import Loss, Statement, Writing
+
+ORDERS = TableName(schema="shop", name="orders")
+ODD = TableName(schema="shop", name="a#b -- `c")
+KNOWN = (ORDERS, ODD)
+ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+
+
+def losses(sql: str, schema: str = "shop", modes: int = 0) -> dict[str, Loss]:
+    found = Statement(sql, schema, modes).losses(KNOWN.__contains__, KNOWN)
+    return {str(table): loss for table, loss in found}
+
+
+def body(sql: bytes, *variables: bytes, schema: bytes = b"shop") -> bytes:
+    status = b"".join(variables)
+    head = bytes(8) + bytes([len(schema)]) + bytes(2) + len(status).to_bytes(2, "little")
+    return head + status + schema + b"\0" + sql
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "TRUNCATE TABLE orders",
+        "truncate orders",
+        "/* why */ TRUNCATE -- now\n TABLE `orders`",
+        "TRUNCATE TABLE shop.orders WAIT 5",
+        "/*!40000 TRUNCATE */ TABLE `shop` . `orders`",
+        "TRUNCATE/**/orders # all of it",
+    ],
+)
+def test_a_truncate_empties_a_table_in_every_spelling(sql: str) -> None:
+    assert Statement(sql, "shop").emptied == ORDERS
+    assert losses(sql) == {}
+
+
+def test_names_are_quoted_as_the_session_says() -> None:
+    assert Statement("TRUNCATE `a#b -- ``c`", "shop").emptied == ODD
+    assert Statement('TRUNCATE TABLE "shop"."orders"', "", ANSI_QUOTES).emptied == ORDERS
+    assert losses('RENAME TABLE "orders" TO "former"', modes=ANSI_QUOTES) == {"shop.orders": Loss.GONE}
+    assert losses('ALTER TABLE others COMMENT "orders"') == {}
+
+
+def test_the_text_is_decoded_as_the_session_says() -> None:
+    latin1 = bytes([4]) + (8).to_bytes(2, "little") + bytes(4)
+    variables = [bytes([0]) + bytes(4), bytes([1]) + ANSI_QUOTES.to_bytes(8, "little"), b"\6\3std", latin1]
+    writing = Writing({8: "cp1252"})
+    found = Statement.read(body('TRUNCATE TABLE "bücher"'.encode("latin-1"), *variables), writing)
+    assert found.emptied == TableName(schema="shop", name="bücher")
+    assert Statement.read(body("TRUNCATE bücher".encode()), writing).emptied == found.emptied
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE others, `orders`",
+        "DROP TABLES orders",
+        "DROP TABLE IF EXISTS shop.orders",
+        "RENAME TABLE others TO former, shop.orders TO others",
+        "RENAME TABLES orders TO former",
+        "CREATE OR REPLACE TABLE orders (id INT)",
+        "CREATE OR REPLACE TABLE IF NOT EXISTS `orders` LIKE others",
+        "ALTER TABLE orders RENAME=former",
+        "ALTER TABLE orders RENAME`former`",
+        "ALTER TABLE orders RENAME key_former",
+        "ALTER TABLE orders ADD INDEX (v), RENAME TO former",
+        "ALTER ONLINE IGNORE TABLE orders DROP PARTITION a",
+        "ALTER TABLE orders TRUNCATE PARTITION a",
+        "ALTER TABLE orders EXCHANGE PARTITION a WITH TABLE b",
+        "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE orders",
+        "ALTER TABLE others CONVERT TABLE `orders` TO PARTITION c VALUES LESS THAN (200)",
+        "ALTER TABLE orders CONVERT PARTITION a TO TABLE part_a",
+        "ALTER TABLE orders CONVERT TABLE o2 TO PARTITION c VALUES LESS THAN (200)",
+        "ALTER IGNORE TABLE orders ADD UNIQUE (v)",
+        "ALTER TABLE IF EXISTS shop.orders IMPORT TABLESPACE",
+        "ALTER TABLE orders DROP PRIMARY KEY, DROP COLUMN id, ADD COLUMN id INT AUTO_INCREMENT PRIMARY KEY",
+        "SET STATEMENT max_statement_time = 1 FOR DROP TABLE orders",
+    ],
+)
+def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
+    assert losses(sql) == {"shop.orders": Loss.GONE}
+
+
+def test_a_foreign_key_with_which_the_engine_changes_rows_is_a_loss() -> None:
+    key = "ADD CONSTRAINT `of a` FOREIGN KEY (a) REFERENCES parents (id) ON UPDATE"
+    assert losses(f"ALTER TABLE orders {key} CASCADE") == {"shop.orders": Loss.CASCADES}
+    assert losses(f"ALTER TABLE orders {key} RESTRICT ON DELETE SET NULL") == {"shop.orders": Loss.CASCADES}
+    assert losses(f"ALTER TABLE orders {key} NO ACTION") == {}
+    assert losses("ALTER TABLE orders ADD t TIMESTAMP ON UPDATE CURRENT_TIMESTAMP") == {}
+    assert Statement(f"CREATE TABLE t (id INT, {key[4:]} CASCADE)", "shop").cascading_key == "of a"
+
+
+@pytest.mark.parametrize(
+    "sql", ["DROP DATABASE IF EXISTS `shop`", "DROP SCHEMA shop", "CREATE OR REPLACE DATABASE shop"]
+)
+def test_a_dropped_database_is_a_loss_of_its_tables(sql: str) -> None:
+    assert losses(sql, "other") == {str(table): Loss.DATABASE for table in KNOWN}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE orders SET v = 1",
+        "SET STATEMENT max_statement_time = 1 FOR DELETE FROM orders",
+        "INSERT INTO other.t SELECT * FROM shop.orders",
+        "ANALYZE FORMAT=JSON UPDATE orders SET v = 'x'",
+        "WITH a AS (SELECT 1) UPDATE orders SET v = 'x'",
+        "REPLACE `orders` VALUES (1)",
+    ],
+)
+def test_a_statement_instead_of_rows_is_a_loss_of_the_tables_that_it_names(sql: str) -> None:
+    assert losses(sql) == {"shop.orders": Loss.WRITTEN}
+
+
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO others VALUES (50)", "SELECT f()", "DO f()", "CALL p()", "ANYTHING new"]
+)
+def test_a_statement_in_the_database_of_a_table_may_change_the_table(sql: str) -> None:
+    assert losses(sql) == {str(table): Loss.PERHAPS for table in KNOWN}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "TRUNCATE TABLE other.orders",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `orders`",
+        "DROP TEMPORARY TABLE orders",
+        "CREATE TEMPORARY TABLE orders (id INT)",
+        "CREATE OR REPLACE TEMPORARY TABLE orders (id INT)",
+        "CREATE TABLE copies LIKE orders",
+        "CREATE TABLE IF NOT EXISTS orders (id INT)",
+        "CREATE OR REPLACE TABLE copies LIKE orders",
+        "CREATE OR REPLACE VIEW v AS SELECT * FROM orders",
+        "CREATE INDEX i ON orders (v)",
+        "DROP INDEX i ON orders",
+        "DROP VIEW orders",
+        "ANALYZE TABLE orders",
+        "OPTIMIZE NO_WRITE_TO_BINLOG TABLE orders",
+        "DROP TABLE /* orders */ others",
+        "GRANT SELECT ON orders TO someone",
+        "DROP DATABASE other",
+        "ALTER TABLE orders RENAME  COLUMN v TO w",
+        "ALTER TABLE orders RENAME\n    INDEX a TO b",
+        "ALTER TABLE orders COMMENT 'please rename it, drop partition a'",
+        "ALTER TABLE orders MODIFY v VARCHAR(20) COMMENT 'was: \\', RENAME x'",
+        "ALTER TABLE orders ADD COLUMN renamed INT, CONVERT TO CHARACTER SET utf8mb4",
+        "ALTER TABLE `orders` PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (3))",
+        "ALTER TABLE others ADD INDEX (orders), RENAME others2",
+        "ALTER DATABASE shop CHARACTER SET utf8mb4",
+        "SAVEPOINT orders",
+    ],
+)
+def test_other_statements_are_no_loss(sql: str) -> None:
+    assert losses(sql) == {}
+    assert Statement(sql, "shop").emptied not in KNOWN
+
+
+def test_a_server_may_know_tables_by_names_in_lower_case() -> None:
+    found = Statement.read(body(b"RENAME TABLE Shop.ORDERS TO Former"), Writing({}, folds=True))
+    assert found.losses(KNOWN.__contains__, KNOWN) == [(ORDERS, Loss.GONE)]
+    assert losses("RENAME TABLE Shop.ORDERS TO Former") == {}
+    assert Statement("DROP DATABASE SHOP", "", folds=True).losses(KNOWN.__contains__, KNOWN) != []
+
+
+def test_strings_end_as_the_session_says() -> None:
+    sql = r"ALTER TABLE orders COMMENT 'a\', RENAME former -- '"
+    assert losses(sql) == {}
+    assert losses(sql, modes=NO_BACKSLASH_ESCAPES) == {"shop.orders": Loss.GONE}
+
+
+def test_a_statement_of_another_database_is_no_loss() -> None:
+    assert losses("REPLACE INTO checksums VALUES ('orders')", "percona") == {}
+    assert losses("REPLACE INTO percona.checksums SELECT 1", "shop") != {}
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_last", "is_rollback", "savepoint", "undone_to"),
+    [
+        ("COMMIT", True, False, None, None),
+        ("XA COMMIT 'q' ONE PHASE", True, False, None, None),
+        ("ROLLBACK", True, True, None, None),
+        ("rollback work", True, True, None, None),
+        ("SAVEPOINT `A b`", False, False, "a b", None),
+        ("ROLLBACK TO `a`", False, False, None, "a"),
+        ("ROLLBACK WORK TO SAVEPOINT a", False, False, None, "a"),
+        ("RELEASE SAVEPOINT a", False, False, None, None),
+        ("BEGIN", False, False, None, None),
+    ],
+)
+def test_ends_of_transactions_and_savepoints(
+    sql: str, is_last: bool, is_rollback: bool, savepoint: str | None, undone_to: str | None
+) -> None:
+    found = Statement(sql, "shop")
+    assert (found.is_last, found.is_rollback) == (is_last, is_rollback)
+    assert (found.savepoint, found.undone_to) == (savepoint, undone_to)
