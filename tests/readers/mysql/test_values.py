@@ -205,3 +205,21 @@ def test_the_old_row_has_the_old_values(mysql: MysqlServer) -> None:
             ("u", 2, 3, None, {"id": 2, "a": 2, "b": None}),
             ("d", 1, 3, "one!", {"id": 1, "a": 3, "b": "one!"}),
         ]
+
+
+def test_a_transaction_that_is_longer_than_a_block_is_read_whole(mysql: MysqlServer) -> None:
+    with query(mysql, "CREATE TABLE orders (id INT PRIMARY KEY, a TEXT)", snapshot="never") as found:
+        found.batches()
+        changes = found.write(
+            "INSERT INTO orders VALUES (0, 'first')",
+            "INSERT INTO orders SELECT seq, REPEAT('x', 1000) FROM seq_1_to_20000",
+            "UPDATE orders SET a = REPEAT('y', 500) WHERE id > 10",
+            "DELETE FROM orders WHERE id = 1",
+        )
+        assert values_of(changes, "_op", "id") == [
+            *(("c", key) for key in range(20_001)),
+            *(("u", key) for key in range(11, 20_001)),
+            ("d", 1),
+        ]
+        assert len({(change["_pos"], change["_seq"]) for change in changes}) == len(changes)
+        assert {change["_gtid"] for change in changes[1:20_001]} == {changes[1]["_gtid"]}
