@@ -36,14 +36,19 @@ USER_EXTRAS = (
     "gcs",
     "http",
     "kafka",
+    "mysql",
     "otel",
     "postgres",
     "prometheus",
     "protobuf",
     "s3",
+    "sftp",
     "sql",
 )
 """The extras of users, in addition to those of the quickstart."""
+
+FOR_CONTRIBUTORS = ("dev", "docs", "lint", "notebooks", "release", "test", "types", "wheel")
+KNOWN_EXTRAS = {"spark", "cli", *USER_EXTRAS, *FOR_CONTRIBUTORS}
 
 ACCEPTED_VULNERABILITIES: dict[str, str] = {}
 """Ids of vulnerabilities of dependencies that do not concern this package, with the reasons."""
@@ -63,16 +68,13 @@ def check_metadata(wheel: Path, sdist: Path) -> None:
     with tarfile.open(sdist) as source:
         if f"flip27_source-{__version__}/LICENSE" not in source.getnames():
             sys.exit(f"{sdist.name} has no LICENSE")
-    unknown = set(metadata.provides_extra or ()) - {"spark", "cli", *USER_EXTRAS, *FOR_CONTRIBUTORS}
+    unknown = set(metadata.provides_extra or ()) - KNOWN_EXTRAS
     if unknown:
         sys.exit(f"scripts/release_check.py does not say for whom these extras are: {sorted(unknown)}")
     heading = f"\n## [{__version__}] - "
     if heading not in (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8"):
         sys.exit(f"CHANGELOG.md has no section {heading.strip()} with the date of the release")
     print(f"release-check: metadata and licence of {wheel.name} and {sdist.name} are complete")
-
-
-FOR_CONTRIBUTORS = ("dev", "docs", "lint", "notebooks", "release", "test", "types", "wheel")
 
 
 def printed(*command: str | Path) -> str:

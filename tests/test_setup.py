@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import shutil
 import stat
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from scripts.release_check import KNOWN_EXTRAS
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -118,3 +121,9 @@ def test_only_what_runs_spark_needs_java(checkout: Checkout) -> None:
     assert checkout.set_up("lint", JAVA_HOME=nowhere)[0] == 0
     assert checkout.set_up("docs", JAVA_HOME=nowhere)[0] == 0
     assert checkout.set_up("demo", JAVA_HOME=nowhere) == (1, [])
+
+
+def test_the_check_of_a_release_knows_for_whom_each_extra_is() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    assert set(setup["options.extras_require"]) == KNOWN_EXTRAS
