@@ -195,18 +195,16 @@ def test_a_session_that_does_not_start_in_time_is_a_finding(monkeypatch: pytest.
 
 
 @pytest.fixture
-def silent_server() -> Iterator[str]:
-    """The URL of a server that accepts connections and never answers."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_a_server_that_does_not_answer_ends_the_checks_of_its_location(
-    silent_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its client would retry for minutes, for each request."""
+def silent_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server that accepts connections and never answers, for which nobody waits long."""
     monkeypatch.setattr(time_limits, "ANSWER_S", 0.5)
-    options = [f"storage.endpoint_url={silent_server}", "storage.key=a", "storage.secret=b"]
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_does_not_answer_ends_the_checks_of_its_location(silent_server: str) -> None:
+    """Its client would retry for minutes, for each request."""
+    options = [f"storage.endpoint_url=http://{silent_server}", "storage.key=a", "storage.secret=b"]
     words = [word for pair in options for word in ("--option", pair)]
     said = flip27("check", "--state", "s3://b/state", "--path", "s3://b/landing", *words, "--json")
     failed = {item["check"]: item["found"] for item in said.data["findings"] if item["status"] == "failed"}
@@ -215,6 +213,22 @@ def test_a_server_that_does_not_answer_ends_the_checks_of_its_location(
         "path": "s3://b/landing has not answered in 0.5 s",
     }
     assert "conditional create" not in {item["check"] for item in said.data["findings"]}
+
+
+def test_a_database_that_does_not_answer_is_asked_once(silent_server: str) -> None:
+    """The driver of SQL would wait forever, and once more for the columns."""
+    options = {"uri": f"postgresql://me@{silent_server}/shop", "table": "orders", "cursorColumns": "id"}
+    words = [word for pair in options.items() for word in ("--option", "=".join(pair))]
+    said = flip27("check", "--enumerator", "sql", *words, "--json")
+    found = {item["check"]: item["found"] for item in said.data["findings"] if item["status"] != "ok"}
+    assert (said.code, found.pop("state location")) == (3, "not given")
+    assert found == {
+        "sql": "the server of enumerator=sql has not answered in 0.5 s",
+        "schema": "not looked up, because sql has failed",
+    }
+    assert statuses(ExecutorTask(options={"enumerator": "sql"} | options)) == {
+        "source": "ok", "data": "failed"
+    }  # fmt: skip
 
 
 def test_an_executor_that_does_not_see_the_file_of_the_driver_does_not_share_the_state(

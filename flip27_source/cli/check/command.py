@@ -52,7 +52,7 @@ from .machine import (
     pyspark_version,
     required_packages,
 )
-from .on_executor import ANY_READER, ExecutorTask, first_rows
+from .on_executor import ANY_READER, ExecutorTask, first_rows, own_findings
 from .spark import SessionSettings, session, spark_schema
 
 if TYPE_CHECKING:
@@ -210,11 +210,21 @@ class SourceCheck:
                 yield finding_of("schema", lambda: self._of_file(source, first))
 
     def _own_checks(self, source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
+        first: Finding | None = None
         try:
-            yield from checks.check_source(source.options)
+            for finding in own_findings(source, checks):
+                first = first or finding
+                yield finding
         except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
-            yield failure(source.enumerator_name, error)
-        if issubclass(source.reader_type, FindsSchema):
+            wrong = failure(source.enumerator_name, error)
+            first = first or wrong
+            yield wrong
+        if not issubclass(source.reader_type, FindsSchema):
+            return
+        if self._ddl is None and first is not None and first.status is Status.FAILED:
+            # A server that is down or silent would be waited for once more.
+            yield skipped("schema", f"not looked up, because {first.check} has failed", first.remedy)
+        else:
             yield finding_of("schema", lambda: self._columns(source))
 
     def _columns(self, source: Source) -> Finding:

@@ -33,6 +33,8 @@ from flip27_source.source_checks import ChecksSource, Finding, Status, failed, f
 from flip27_source.source_options import STATE_LOCATION
 from flip27_source.spark.arrival import sent_by_value
 
+from .time_limits import answered_items
+
 STATE, SOURCE, DATA = "state location", "source", "data"
 ANY_READER = "binary"
 """Locations can be checked without the real reader; this one reads any file."""
@@ -231,9 +233,16 @@ def first_rows(source: Source, schema: pa.Schema, split: FileSplit) -> Item | No
         reader.close()
 
 
+def own_findings(source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
+    """What the enumerator finds; a server that does not answer is an error after ten seconds."""
+    return answered_items(
+        f"the server of enumerator={source.enumerator_name}", lambda: checks.check_source(source.options)
+    )
+
+
 def _source_checks(checks: type[ChecksSource], source: Source) -> Finding:
     try:
-        wrong = [item for item in checks.check_source(source.options) if item.status is Status.FAILED]
+        wrong = [item for item in own_findings(source, checks) if item.status is Status.FAILED]
     except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
         return failure(DATA, error)
     if wrong:

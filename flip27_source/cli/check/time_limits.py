@@ -4,15 +4,45 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 from flip27_source.errors import AccessError
 
 ANSWER_S = 10.0
 """Maximum time for the first answer of a server; most of its clients try for longer."""
 
+_OWN_LIMITS_S = 1.0
+"""How much longer the libraries of sources have: with a limit of ten seconds, their errors say more."""
+
 T = TypeVar("T")
+
+
+class _Worker(Generic[T]):
+    """A thread that makes items. Nothing waits for its end, and all connections of the work belong to it."""
+
+    def __init__(self, work: Callable[[], Iterable[T]]) -> None:
+        self._results: queue.SimpleQueue[tuple[list[T], Exception | None]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, args=(work,), daemon=True).start()
+
+    def _run(self, work: Callable[[], Iterable[T]]) -> None:
+        try:
+            for item in work():
+                self._results.put(([item], None))
+        except Exception as error:  # noqa: BLE001 - raised by ``next``
+            self._results.put(([], error))
+        else:
+            self._results.put(([], None))
+
+    def next(self, limit_s: float | None, late: Callable[[], Exception]) -> list[T]:
+        """The next item, in a list that is empty after the last one."""
+        try:
+            items, error = self._results.get(timeout=limit_s)
+        except queue.Empty:
+            raise late() from None
+        if error is not None:
+            raise error
+        return items
 
 
 def within(limit_s: float, work: Callable[[], T], late: Callable[[], Exception]) -> T:
@@ -21,22 +51,7 @@ def within(limit_s: float, work: Callable[[], T], late: Callable[[], Exception])
     Raises:
         Exception: what ``work`` raises, or ``late()``.
     """
-    results: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            results.put((work(), None))
-        except Exception as error:  # noqa: BLE001 - raised by the caller
-            results.put((None, error))
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        result, error = results.get(timeout=limit_s)
-    except queue.Empty:
-        raise late() from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value] # without an error it is a result
+    return _Worker(lambda: [work()]).next(limit_s, late)[0]
 
 
 def answered(what: str, work: Callable[[], T]) -> T:
@@ -45,12 +60,25 @@ def answered(what: str, work: Callable[[], T]) -> T:
     Raises:
         Exception: what ``work`` raises, or AccessError if the server has not answered in time.
     """
-    return within(
-        ANSWER_S,
-        work,
-        lambda: AccessError(
-            f"{what} has not answered in {ANSWER_S:g} s",
-            remedy="check the name and port of the server, that it runs, and the network and the firewalls "
-            "between",
-        ),
+    return within(ANSWER_S, work, lambda: _silent(what))
+
+
+def answered_items(what: str, work: Callable[[], Iterable[T]]) -> Iterator[T]:
+    """The items of ``work``; the first one needs an answer of a server.
+
+    Raises:
+        Exception: what ``work`` raises, or AccessError if the first item has not come in time.
+    """
+    worker = _Worker(work)
+    items = worker.next(ANSWER_S + _OWN_LIMITS_S, lambda: _silent(what))
+    while items:
+        yield from items
+        items = worker.next(None, lambda: _silent(what))
+
+
+def _silent(what: str) -> AccessError:
+    return AccessError(
+        f"{what} has not answered in {ANSWER_S:g} s",
+        remedy="check the name and port of the server, that it runs, and the network and the firewalls "
+        "between",
     )
