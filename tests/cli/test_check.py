@@ -6,12 +6,13 @@ import json
 import os
 import platform
 import sys
+import threading
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
@@ -208,6 +209,41 @@ def test_a_file_system_without_exclusive_creation_is_detected(
     assert statuses(said)["conditional create"] == status
     assert said.code == code
     assert fsspec.filesystem("memory").find("/bucket") == []
+
+
+class Together(MemoryFileSystem):
+    """A file system that answers once both places have been asked for."""
+
+    protocol = "together"
+    places: ClassVar[set[str]] = set()
+    both = threading.Event()
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("together://")))
+
+    def _asked(self, path: str) -> None:
+        self.places.add("state" if "state" in path else "landing")
+        if len(self.places) == 2:
+            self.both.set()
+        assert self.both.wait(8)
+
+    def isfile(self, path: str) -> bool:
+        self._asked(path)
+        return bool(super().isfile(path))
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> Any:
+        self._asked(path)
+        return super().cat_file(path, start, end, **options)
+
+
+def test_the_servers_of_the_state_and_of_the_path_are_asked_at_once() -> None:
+    """A server that does not answer takes ten seconds, not ten for each location."""
+    fsspec.register_implementation(Together.protocol, Together, clobber=True)
+    fsspec.filesystem("memory").pipe_file("/both/landing/a.txt", b"a\n")
+    places = ("--state", "together://both/state", "--path", "together://both/landing")
+    said = flip27("check", *places, "--reader", "text", "--json")
+    assert (statuses(said)["state location"], statuses(said)["path"]) == ("ok", "ok")
 
 
 def test_a_state_location_that_cannot_be_written_fails_with_exit_code_3(tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.reports import report_demand
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, SchemaError, StateError
+from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.snapshots.store import LocalStore
-from flip27_source.source import Source
+from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
     ChecksSource,
     Finding,
@@ -38,12 +38,12 @@ from flip27_source.source_checks import (
     skipped,
     warning,
 )
-from flip27_source.source_options import PATH, STATE_LOCATION
+from flip27_source.source_options import CORE_OPTIONS, STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
 from .executors import executors
-from .locations import queues, shared_probe, source_path, state_location
+from .locations import asked_root, has_path, queues, shared_probe, source_path, state_location
 from .machine import (
     OLDEST_PYSPARK,
     installed_version,
@@ -178,36 +178,42 @@ class SourceCheck:
         self.schema: pa.Schema | None = None
 
     def findings(self) -> Iterator[Finding]:
-        options = self.options
         try:
-            if find_enumerator(options["enumerator"]).default_reader is None:
-                options = {"reader": ANY_READER} | options
-            self.source = source = Source.resolve(options)
+            kind = find_enumerator(self.options["enumerator"])
+            # The options of its reader are not known yet, but servers are asked now, all at once.
+            known = Options.parse(self.options, (*CORE_OPTIONS, *kind.options), knows_all=False)
+            location = known[STATE_LOCATION]
+            state = None if location is None else state_location(location, known.with_prefix("storage."))
+            root = asked_root(known) if issubclass(kind, FilesEnumerator) else None
+            if named_reader(self.options, kind) is None:
+                self.options = {"reader": ANY_READER} | self.options
+            self.source = source = Source.resolve(self.options)
         except Flip27Error as error:
             yield failure("options", error)
             return
-        self.options = options
         yield finding_of("options", lambda: _created(source))
-        location = source.options[STATE_LOCATION]
-        if location is None and report_demand(source) is ReportDemand.REQUIRED:
-            yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
-        elif location is None:
-            yield skipped("state location", "not given", "give it with --state")
-        else:
-            found = list(state_location(location, source.options.with_prefix("storage.")))
-            self.has_state = found[0].status is Status.OK
-            yield from found
+        yield from self._of_state(source, state)
         if issubclass(source.enumerator_type, ChecksSource):
             yield from self._own_checks(source, source.enumerator_type)
-        elif not issubclass(source.enumerator_type, FilesEnumerator):
+        elif root is None:
             yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
         else:
-            found, self.first = source_path(source.options)
+            found, self.first = source_path(source.options, root)
             yield from found
             yield from queues(source.options)
             if self.first is not None and source.reader_name != ANY_READER:
                 first = self.first
                 yield finding_of("schema", lambda: self._of_file(source, first))
+
+    def _of_state(self, source: Source, state: Iterator[Finding] | None) -> Iterator[Finding]:
+        if state is not None:
+            found = list(state)
+            self.has_state = found[0].status is Status.OK
+            yield from found
+        elif report_demand(source) is ReportDemand.REQUIRED:
+            yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
+        else:
+            yield skipped("state location", "not given", "give it with --state")
 
     def _own_checks(self, source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
         first: Finding | None = None
@@ -266,8 +272,7 @@ class SourceCheck:
 
 def _created(source: Source) -> Finding:
     """Create the coordinator and the enumerator, which refuse options that contradict each other."""
-    has_path = source.options[PATH] is not None or bool(source.options[PATHS])
-    if has_path or not issubclass(source.enumerator_type, FilesEnumerator):
+    if has_path(source.options) or not issubclass(source.enumerator_type, FilesEnumerator):
         unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
         settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
         SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()

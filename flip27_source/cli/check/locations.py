@@ -7,7 +7,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from flip27_source.snapshots.store import Store, open_store
 from flip27_source.source_checks import Finding, failed, failure, finding_of, ok, skipped, warning
 from flip27_source.source_options import PATH
 
-from .time_limits import answered
+from .time_limits import answered, asked
 
 LISTING_S = 5.0
 """Maximum time for listing the path."""
@@ -40,19 +40,21 @@ _FOLDERS_LOOKED_AT = 1000
 
 
 def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Finding]:
-    """Create, read, list and delete a probe file, and create one twice; then delete all of them."""
+    """Create, read, list and delete a probe file, and create one twice; then delete all of them.
+
+    A server gets its first request in this call, and the others when the findings are taken.
+    """
+    folder = f"{_PROBE}{uuid.uuid4().hex}"
+    opened = asked(redacted(location), lambda: _answering(location, storage, f"{folder}/probe"))
+    return _of_state(opened, location, folder)
+
+
+def _of_state(opened: Callable[[], Store], location: str, folder: str) -> Iterator[Finding]:
     try:
-        store = open_store(location, storage)
-    except Flip27Error as error:
+        store = opened()
+    except Exception as error:  # noqa: BLE001 - file systems raise any error
         yield failure("state location", error)
         return
-    folder = f"{_PROBE}{uuid.uuid4().hex}"
-    if local_path(location) is None:
-        try:
-            _first_answer(store, f"{folder}/probe")
-        except Exception as error:  # noqa: BLE001 - file systems raise any error
-            yield failure("state location", error)
-            return
     with _cleaned_up(store, location, folder):
         yield finding_of("state location", lambda: _probed(store, folder))
         local = local_path(location)
@@ -61,15 +63,18 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
         yield _conditional_create(store, f"{folder}/twice")
 
 
-def _first_answer(store: Store, missing: str) -> None:
+def _answering(location: str, storage: Mapping[str, Any], missing: str) -> Store:
     """Raise an error if the server cannot be reached; each further request to it would take as long again."""
-    try:
-        answered(store.location, lambda: store.read(missing))
-    except AccessError:
-        raise
-    except StateError as error:
-        if cause_of_failed_access(error) in (NETWORK, BUSY):
+    store = open_store(location, storage)
+    if local_path(location) is None:
+        try:
+            store.read(missing)
+        except AccessError:
             raise
+        except StateError as error:
+            if cause_of_failed_access(error) in (NETWORK, BUSY):
+                raise
+    return store
 
 
 @contextlib.contextmanager
@@ -85,12 +90,32 @@ def shared_probe(location: str, storage: Mapping[str, Any], token: bytes) -> Ite
         yield folder, store
 
 
-def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
-    """List and measure the path of a files source, read a byte of its first file, and return that file."""
-    if options[PATH] is None and not options[PATHS]:
+def has_path(options: Options) -> bool:
+    """Whether a files source has a path."""
+    return options[PATH] is not None or bool(options[PATHS])
+
+
+def asked_root(options: Options) -> Callable[[], Listing]:
+    """Ask the server of the path of a files source whether the path exists, and wait for it later."""
+
+    def root() -> Listing:
+        listing = Listing.of(options)
+        listing.lister.check_root()
+        return listing
+
+    return asked(redacted(str(options[PATH] or options[PATHS])), root)
+
+
+def source_path(options: Options, root: Callable[[], Listing]) -> tuple[list[Finding], FileSplit | None]:
+    """List and measure the path of a files source, read a byte of its first file, and return that file.
+
+    Args:
+        root: what ``asked_root`` has returned.
+    """
+    if not has_path(options):
         return [skipped("path", "not given", "give it with --path")], None
     try:
-        first, rate = _listed(options)
+        first, rate = _listed(root())
     except Exception as error:  # noqa: BLE001 - file systems raise any error
         return [failure("path", error)], None
     if first is None:
@@ -221,10 +246,8 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
                 directory.rmdir()
 
 
-def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
+def _listed(listing: Listing) -> tuple[FileSplit | None, Finding]:
     """The first file of a listing, and how fast the listing is."""
-    listing = Listing.of(options)
-    answered(redacted(str(options[PATH] or options[PATHS])), listing.lister.check_root)
     began = time.monotonic()
     files, first, more = 0, None, ""
     for path, info in listing.lister.files(recursive=listing.recursive):

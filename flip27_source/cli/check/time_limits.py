@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -54,13 +55,19 @@ def within(limit_s: float, work: Callable[[], T], late: Callable[[], Exception])
     return _Worker(lambda: [work()]).next(limit_s, late)[0]
 
 
-def answered(what: str, work: Callable[[], T]) -> T:
-    """The result of the first request to a server.
+def asked(what: str, work: Callable[[], T]) -> Callable[[], T]:
+    """Send the first request to a server; the function that is returned waits for the result.
 
-    Raises:
-        Exception: what ``work`` raises, or AccessError if the server has not answered in time.
+    So several servers, or one several times, are asked in ten seconds. The function raises what ``work``
+    raises, or AccessError if the server has not answered in time.
     """
-    return within(ANSWER_S, work, lambda: _silent(what))
+    worker, ends = _Worker(lambda: [work()]), time.monotonic() + ANSWER_S
+    return lambda: worker.next(max(ends - time.monotonic(), 0.0), lambda: _silent(what))[0]
+
+
+def answered(what: str, work: Callable[[], T]) -> T:
+    """The result of the first request to a server, sent and waited for."""
+    return asked(what, work)()
 
 
 def answered_items(what: str, work: Callable[[], Iterable[T]]) -> Iterator[T]:
