@@ -19,6 +19,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flip27_source.cli.check import spark
+from flip27_source.cli.check.command import SourceCheck
 from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
     CHECK,
@@ -259,8 +260,34 @@ def test_a_state_location_that_cannot_be_written_fails_with_exit_code_3(tmp_path
 def test_a_missing_path_fails_and_one_without_files_is_a_warning(
     tmp_path: Path, folder: str, code: int, status: str
 ) -> None:
-    said = flip27("check", "--path", tmp_path / folder, "--json")
+    said = flip27("check", "--path", tmp_path / folder, "--reader", "text", "--json")
     assert (said.code, statuses(said)["path"]) == (code, status)
+
+
+def of_source(path: Path, **options: str) -> dict[str, Finding]:
+    """The findings of a files source, without those of the machine."""
+    checked = SourceCheck({"enumerator": "files", "path": str(path)} | options, None, None)
+    return {finding.check: finding for finding in checked.findings()}
+
+
+def test_without_a_reader_the_one_that_the_names_of_files_tell_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    found = of_source(tmp_path, header="true")
+    assert found["options"].found == "enumerator files, reader csv, as the names of files tell"
+    assert {found[name].status for name in ("options", "path", "listing")} == {Status.OK}
+
+
+@pytest.mark.parametrize("names", [["a.csv", "b.json"], ["a.dat"], []])
+@pytest.mark.parametrize("options", [{}, {"header": "true"}])
+def test_files_whose_names_tell_no_reader_fail_with_the_error_of_a_query(
+    tmp_path: Path, names: list[str], options: dict[str, str]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text("1\n")
+    with pytest.raises(OptionError) as refused:
+        MicroBatchEngine({"enumerator": "files", "path": str(tmp_path)}).run_batch()
+    found = of_source(tmp_path, **options)
+    assert (found["reader"].found, found["reader"].status) == (refused.value.what, Status.FAILED)
 
 
 RECURSIVE = {"recursiveFileLookup": "true"}
@@ -370,6 +397,14 @@ def test_the_schema_is_tried_on_the_first_file(schema: str | None, status: str, 
     said = flip27("check", "--path", tmp_path, "--reader", "json", *words, "--json")
     assert said.code == 0
     assert statuses(said)["schema"] == status
+
+
+def test_columns_of_null_suggest_the_reader_that_the_name_of_the_file_tells(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,one\n")
+    options = {"enumerator": "files", "path": str(tmp_path), "reader": "json"}
+    *_, schema = SourceCheck(options, "id long", None).findings()
+    assert (schema.status, schema.check) == (Status.WARNING, "schema")
+    assert str(schema.remedy).startswith("use the reader csv, which the name of the file tells; or check the")
 
 
 def test_a_file_that_does_not_fit_its_reader_fails(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,8 @@ from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.reports import report_demand
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.choice import Listing
+from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, SchemaError, StateError
 from flip27_source.options import Options
@@ -25,6 +27,7 @@ from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
+from flip27_source.schemas.source_reader import reader_by_names
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
@@ -43,7 +46,7 @@ from flip27_source.source_options import CORE_OPTIONS, STATE_LOCATION
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
 from .executors import executors
-from .locations import asked_root, has_path, queues, shared_probe, source_path, state_location
+from .locations import asked_root, has_path, path_of, queues, shared_probe, source_path, state_location
 from .machine import (
     OLDEST_PYSPARK,
     installed_version,
@@ -54,6 +57,7 @@ from .machine import (
 )
 from .on_executor import ANY_READER, ExecutorTask, first_rows, own_findings
 from .spark import SessionSettings, session, spark_schema
+from .time_limits import answered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,8 +180,11 @@ class SourceCheck:
         self.has_state = False
         self.first: FileSplit | None = None
         self.schema: pa.Schema | None = None
+        self._by_names = ""
 
     def findings(self) -> Iterator[Finding]:
+        """All findings; the reader that the names of files do not tell is the last one."""
+        unknown: Exception | None = None
         try:
             kind = find_enumerator(self.options["enumerator"])
             # The options of its reader are not known yet, but servers are asked now, all at once.
@@ -186,12 +193,35 @@ class SourceCheck:
             state = None if location is None else state_location(location, known.with_prefix("storage."))
             root = asked_root(known) if issubclass(kind, FilesEnumerator) else None
             if named_reader(self.options, kind) is None:
-                self.options = {"reader": ANY_READER} | self.options
+                unknown = self._choose_reader(known, needs_path=root is not None)
             self.source = source = Source.resolve(self.options)
         except Flip27Error as error:
-            yield failure("options", error)
+            # Without the reader, its options are unknown too.
+            yield failure("options", error) if unknown is None else failure("reader", unknown)
             return
-        yield finding_of("options", lambda: _created(source))
+        has_failed = False
+        for finding in self._of_source(source, state, root):
+            has_failed = has_failed or finding.status is Status.FAILED
+            yield finding
+        if unknown is not None and not has_failed:
+            yield failure("reader", unknown)
+
+    def _choose_reader(self, known: Options, *, needs_path: bool) -> Exception | None:
+        """Add the reader that a start chooses to the options; the error if there is none."""
+        reader, error = None, None
+        if has_path(known) or not needs_path:
+            try:
+                reader = answered(path_of(known), lambda: reader_by_names(self.options))
+            except Exception as raised:  # noqa: BLE001 - file systems raise any error
+                error = raised
+        self._by_names = "" if reader is None else ", as the names of files tell"
+        self.options = {"reader": reader or ANY_READER} | self.options
+        return error
+
+    def _of_source(
+        self, source: Source, state: Iterator[Finding] | None, root: Callable[[], Listing] | None
+    ) -> Iterator[Finding]:
+        yield finding_of("options", lambda: _created(source, self._by_names))
         yield from self._of_state(source, state)
         if issubclass(source.enumerator_type, ChecksSource):
             yield from self._own_checks(source, source.enumerator_type)
@@ -270,13 +300,13 @@ class SourceCheck:
         return _schema_fits(source, schema, first)
 
 
-def _created(source: Source) -> Finding:
+def _created(source: Source, by_names: str) -> Finding:
     """Create the coordinator and the enumerator, which refuse options that contradict each other."""
     if has_path(source.options) or not issubclass(source.enumerator_type, FilesEnumerator):
         unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
         settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
         SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()
-    return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}")
+    return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}{by_names}")
 
 
 def _schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
@@ -290,12 +320,14 @@ def _schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding
         columns = zip(first.schema, first.columns, strict=True)
         empty = [field.name for field, column in columns if column.null_count == first.num_rows]
     if empty:
-        return warning(
-            "schema",
-            f"{said}, but these columns contain only null: {', '.join(empty)}",
+        remedy = (
             "check the names and types of these columns: a column is null if the file does not have it, or "
-            "has another type",
+            "has another type"
         )
+        told = reader_for(split.path)
+        if told is not None and told != source.reader_name:
+            remedy = f"use the reader {told}, which the name of the file tells; or {remedy}"
+        return warning("schema", f"{said}, but these columns contain only null: {', '.join(empty)}", remedy)
     return ok("schema", said)
 
 

@@ -95,6 +95,11 @@ def has_path(options: Options) -> bool:
     return options[PATH] is not None or bool(options[PATHS])
 
 
+def path_of(options: Options) -> str:
+    """The path of a source, for people."""
+    return redacted(str(options[PATH] or options.get(PATHS.name) or "the path"))
+
+
 def asked_root(options: Options) -> Callable[[], Listing]:
     """Ask the server of the path of a files source whether the path exists, and wait for it later."""
 
@@ -103,7 +108,7 @@ def asked_root(options: Options) -> Callable[[], Listing]:
         listing.lister.check_root()
         return listing
 
-    return asked(redacted(str(options[PATH] or options[PATHS])), root)
+    return asked(path_of(options), root)
 
 
 def source_path(options: Options, root: Callable[[], Listing]) -> tuple[list[Finding], FileSplit | None]:
