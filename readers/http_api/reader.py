@@ -33,6 +33,12 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 """Line ends occur only between the tokens of a JSON text, because strings must escape them."""
 
 
+def walk_of(options: Options, client: HttpClient) -> Walk:
+    """The walk for the pagination that the options name."""
+    walks: dict[str, type[Walk]] = {"page": PageWalk, "since": SinceWalk}
+    return walks.get(options[PAGINATION], ChainWalk)(options, client)
+
+
 class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart):
     """Reads the endpoints of a JSON API page by page.
 
@@ -68,8 +74,7 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart):
         self._client = HttpClient(
             options, pause=self._pause, now_s=self._now_s, most_requests=self._most_requests
         )
-        walks: dict[str, type[Walk]] = {"page": PageWalk, "since": SinceWalk}
-        self._walk = walks.get(options[PAGINATION], ChainWalk)(options, self._client)
+        self._walk = walk_of(options, self._client)
         self._rows = JsonRows(context, ())
 
     def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:
