@@ -120,7 +120,11 @@ def instant(text: str) -> dt.datetime:
 
 
 Lineage = Annotated[
-    str | None, option("--lineage", "The lineage, if several queries share the state location.")
+    str | None,
+    option(
+        "--lineage",
+        "The directory of one source of one query (its lineage), if several share the state location.",
+    ),
 ]
 Location = Annotated[
     str,
