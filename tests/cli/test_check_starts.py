@@ -22,11 +22,12 @@ def test_a_start_is_judged_by_the_processor_time_that_spark_allows(
     found = finding(took_s, cpu_s, 2)
     assert (found.status, said in found.found) == (status, True), found.found
     assert f"imports pyspark in {took_s} s" in found.found
+    assert found.found.startswith("flip27_source.start_in_turn starts any number of queries; without it")
 
 
 def test_the_process_of_a_source_is_measured_on_this_machine() -> None:
     found = start_of_queries()
-    assert found.found.startswith("the process of a source imports pyspark in ")
+    assert ": the process of a source imports pyspark in " in found.found
 
 
 def test_a_python_that_does_not_exist_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
