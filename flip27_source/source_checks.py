@@ -114,6 +114,7 @@ class ChecksSource(ABC):
     def check_source(cls, options: Options) -> Iterable[Finding]:
         """The findings, in the order in which they are shown. It may do I/O, but changes nothing.
 
+        The first finding has to come within ten seconds; so a server that is down is reported soon.
         An error that it raises becomes a failed check after the findings that it has yielded. Findings
         contain no secrets.
         """

@@ -18,7 +18,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flip27_source.cli.check import spark
+from flip27_source.cli.check import command, spark, time_limits
 from flip27_source.cli.check.command import SourceCheck
 from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
@@ -273,8 +273,23 @@ def of_source(path: Path, **options: str) -> dict[str, Finding]:
 def test_without_a_reader_the_one_that_the_names_of_files_tell_is_checked(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     found = of_source(tmp_path, header="true")
-    assert found["options"].found == "enumerator files, reader csv, as the names of files tell"
+    assert found["options"].found.startswith("enumerator files, reader csv, chosen as at a start")
     assert {found[name].status for name in ("options", "path", "listing")} == {Status.OK}
+
+
+def test_a_reader_that_is_not_chosen_in_time_is_not_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing may be long, and a start waits for it."""
+    (tmp_path / "a.csv").write_text("1\n")
+    ended = threading.Event()
+    monkeypatch.setattr(command, "reader_by_names", lambda _options: ended.wait(60))
+    monkeypatch.setattr(time_limits, "ANSWER_S", 2.0)
+    found = of_source(tmp_path)
+    ended.set()
+    assert {name: finding.status for name, finding in found.items() if name in ("path", "reader")} == {
+        "path": Status.OK, "reader": Status.SKIPPED
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("names", [["a.csv", "b.json"], ["a.dat"], []])

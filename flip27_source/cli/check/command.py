@@ -21,7 +21,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error, SchemaError, StateError
+from flip27_source.errors import AccessError, Flip27Error, SchemaError, StateError
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
@@ -180,7 +180,7 @@ class SourceCheck:
         self.has_state = False
         self.first: FileSplit | None = None
         self.schema: pa.Schema | None = None
-        self._by_names = ""
+        self._is_chosen = False
 
     def findings(self) -> Iterator[Finding]:
         """All findings; the reader that the names of files do not tell is the last one."""
@@ -203,7 +203,10 @@ class SourceCheck:
         for finding in self._of_source(source, state, root):
             has_failed = has_failed or finding.status is Status.FAILED
             yield finding
-        if unknown is not None and not has_failed:
+        if isinstance(unknown, AccessError) and not has_failed:
+            found = f"not chosen: {unknown.what}, and a start waits until files are listed"
+            yield skipped("reader", found, "give it with --reader")
+        elif unknown is not None and not has_failed:
             yield failure("reader", unknown)
 
     def _choose_reader(self, known: Options, *, needs_path: bool) -> Exception | None:
@@ -214,14 +217,14 @@ class SourceCheck:
                 reader = answered(path_of(known), lambda: reader_by_names(self.options))
             except Exception as raised:  # noqa: BLE001 - file systems raise any error
                 error = raised
-        self._by_names = "" if reader is None else ", as the names of files tell"
+        self._is_chosen = reader is not None
         self.options = {"reader": reader or ANY_READER} | self.options
         return error
 
     def _of_source(
         self, source: Source, state: Iterator[Finding] | None, root: Callable[[], Listing] | None
     ) -> Iterator[Finding]:
-        yield finding_of("options", lambda: _created(source, self._by_names))
+        yield finding_of("options", lambda: _created(source, is_chosen=self._is_chosen))
         yield from self._of_state(source, state)
         if issubclass(source.enumerator_type, ChecksSource):
             yield from self._own_checks(source, source.enumerator_type)
@@ -300,13 +303,14 @@ class SourceCheck:
         return _schema_fits(source, schema, first)
 
 
-def _created(source: Source, by_names: str) -> Finding:
+def _created(source: Source, *, is_chosen: bool) -> Finding:
     """Create the coordinator and the enumerator, which refuse options that contradict each other."""
     if has_path(source.options) or not issubclass(source.enumerator_type, FilesEnumerator):
         unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
         settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
         SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()
-    return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}{by_names}")
+    why = ", chosen as at a start, because no reader is given" if is_chosen else ""
+    return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}{why}")
 
 
 def _schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
