@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 import threading
 import venv
@@ -87,6 +88,25 @@ def test_a_machine_that_runs_the_tests_is_ready() -> None:
     assert said.data["is_ready"] is True
     assert set(statuses(said).values()) == {"ok"}
     assert {"python", "java", "format", "package pyspark", "package pyarrow", CHECK} <= statuses(said).keys()
+
+
+WITHOUT_PANDAS = """
+import sys
+sys.modules["pandas"] = None
+from flip27_source.cli.main import main
+sys.exit(main(["check", "--path", sys.argv[1], "--reader", "json", "--schema", "id long", "--json"]))
+"""
+
+
+def test_a_machine_without_pandas_is_ready_because_streams_run_without_it(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PANDAS, tmp_path], capture_output=True, text=True, check=False
+    )
+    said = Said(done.returncode, done.stdout, done.stderr)
+    assert said.code == 0, said.err
+    assert (statuses(said)["package pandas"], statuses(said)["schema"]) == ("ok", "ok")
+    assert "not installed: streams run without it" in said.out
 
 
 @pytest.fixture

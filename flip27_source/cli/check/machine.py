@@ -44,6 +44,9 @@ def machine(*, java: bool) -> Iterator[Finding]:
     for name, oldest in required_packages().items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
     yield package_version("package pyspark", "pyspark", pyspark_version(), OLDEST_PYSPARK)
+    if importlib.util.find_spec("pandas") is None:
+        said = "not installed: streams run without it; Spark Connect's client and toPandas() need it"
+        yield ok("package pandas", said)
     if importlib.util.find_spec("pyspark_flip27") is not None:
         yield ok("format", 'Spark finds format("flip27") by itself')
     else:
