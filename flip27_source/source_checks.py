@@ -107,7 +107,7 @@ class ChecksBeforeStart(ABC):
 
 
 class ChecksSource(ABC):
-    """Optional mix-in of an enumerator: ``flip27 check`` calls it to find out whether a source is ready."""
+    """Optional mix-in of an enumerator, or else of a reader: ``flip27 check`` asks if a source is ready."""
 
     @classmethod
     @abstractmethod

@@ -1,14 +1,13 @@
 """The http enumerator: one split for each endpoint of a JSON API, assigned once.
 
 What lives here: the endpoints, and which of them were assigned. The position of each endpoint is in its
-split, and readers advance it (:mod:`flip27_source.readers.http_api.reader`). No request is made here, but
-``check_source`` makes one.
+split, and readers advance it (:mod:`flip27_source.readers.http_api.reader`). No request is made here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
@@ -20,7 +19,6 @@ from flip27_source.enumerators.http_api.urls import endpoint_urls
 from flip27_source.errors import EditError, OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.options import NextBatchOption, Option, Options, one_of, texts
-from flip27_source.source_checks import ChecksSource, Finding
 from flip27_source.source_options import PATH
 
 ENDPOINTS: Option[tuple[str, ...]] = NextBatchOption(
@@ -87,19 +85,13 @@ class HttpState:
     returned: tuple[HttpSplit, ...] = ()
 
 
-class HttpEnumerator(CompletesPositions, RewritesPaths[HttpSplit], ChecksSource, SplitEnumerator[HttpSplit]):
+class HttpEnumerator(CompletesPositions, RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
     """Assigns each endpoint once."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (ENDPOINTS, ON_REMOVED_ENDPOINT)
     default_reader: ClassVar[str | None] = "http"
     state_version: ClassVar[int] = 2
     split_version: ClassVar[int] = 2
-
-    @classmethod
-    def check_source(cls, options: Options) -> Iterator[Finding]:
-        from flip27_source.enumerators.http_api.check import findings
-
-        return findings(options)
 
     def __init__(
         self, context: SplitEnumeratorContext[HttpSplit], options: Options, state: HttpState | None = None

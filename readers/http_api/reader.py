@@ -26,7 +26,7 @@ from flip27_source.readers.http_api.options import AT_END, HTTP_OPTIONS, PAGINAT
 from flip27_source.readers.http_api.pagination import ChainWalk, PageWalk, Step, Walk
 from flip27_source.readers.http_api.since import SinceWalk
 from flip27_source.readers.json_lines.rows import JsonRows
-from flip27_source.source_checks import ChecksBeforeStart
+from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import PATH, TIME_ZONE
 
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
@@ -39,7 +39,7 @@ def walk_of(options: Options, client: HttpClient) -> Walk:
     return walks.get(options[PAGINATION], ChainWalk)(options, client)
 
 
-class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart):
+class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart, ChecksSource):
     """Reads the endpoints of a JSON API page by page.
 
     Args:
@@ -55,6 +55,12 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit], ChecksBeforeStart):
     def check_before_start(cls, options: Options) -> None:
         """Check that requests is installed; the server may be down for a moment."""
         imported_connections()
+
+    @classmethod
+    def check_source(cls, options: Options) -> Iterator[Finding]:
+        from flip27_source.readers.http_api.check import findings
+
+        return findings(options, walk_of)
 
     def __init__(
         self,

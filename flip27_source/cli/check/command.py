@@ -55,7 +55,7 @@ from .machine import (
     pyspark_version,
     required_packages,
 )
-from .on_executor import ANY_READER, ExecutorTask, first_rows, own_findings
+from .on_executor import ANY_READER, ExecutorTask, first_rows, own_checks, own_findings
 from .spark import SessionSettings, session, spark_schema
 from .time_limits import answered
 
@@ -226,8 +226,9 @@ class SourceCheck:
     ) -> Iterator[Finding]:
         yield finding_of("options", lambda: _created(source, is_chosen=self._is_chosen))
         yield from self._of_state(source, state)
-        if issubclass(source.enumerator_type, ChecksSource):
-            yield from self._own_checks(source, source.enumerator_type)
+        checks = own_checks(source)
+        if checks is not None:
+            yield from self._own_checks(source, checks)
         elif root is None:
             yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
         else:

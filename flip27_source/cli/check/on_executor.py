@@ -145,8 +145,8 @@ def _findings(task: ExecutorTask) -> Iterator[Finding]:
     yield _opened(task, source)
     if task.file is not None:
         yield _file(task.file, task, source)
-    elif issubclass(source.enumerator_type, ChecksSource):
-        yield _source_checks(source.enumerator_type, source)
+    elif (checks := own_checks(source)) is not None:
+        yield _source_checks(checks, source)
 
 
 def _state(task: ExecutorTask, source: Source) -> Finding:
@@ -233,8 +233,14 @@ def first_rows(source: Source, schema: pa.Schema, split: FileSplit) -> Item | No
         reader.close()
 
 
+def own_checks(source: Source) -> type[ChecksSource] | None:
+    """The class that has checks of its own: the enumerator, or else the reader."""
+    kinds = (source.enumerator_type, source.reader_type)
+    return next((kind for kind in kinds if issubclass(kind, ChecksSource)), None)
+
+
 def own_findings(source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
-    """What the enumerator finds; a server that does not answer is an error after ten seconds."""
+    """What the class finds; a server that does not answer is an error after ten seconds."""
     return answered_items(
         f"the server of enumerator={source.enumerator_name}", lambda: checks.check_source(source.options)
     )

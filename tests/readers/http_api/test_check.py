@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flip27_source.cli.check.command import SourceCheck
 from flip27_source.cli.check.on_executor import ExecutorTask, reach
 from flip27_source.source_checks import Finding, Status
-from tests.http_api import Fails, HttpApi, Says, http_api
+from tests.http_api import Fails, HttpApi, Says
 from tests.raw_server import raw_server, says
-from tests.readers.http_api.reading import KINDS, records
+from tests.readers.http_api.reading import KINDS
 
 SECRET = "wonderland-of-secrets"
-
-
-@pytest.fixture
-def api() -> Iterator[HttpApi]:
-    with http_api() as running:
-        running.records = records(*range(6))
-        yield running
 
 
 def options_of(url: str, **options: str) -> dict[str, str]:
@@ -87,8 +78,3 @@ def test_a_server_that_is_down_fails() -> None:
     with raw_server(says(b"")) as server:
         url = server.url
     assert f"GET {url} failed 1 times: the connection broke" in checked(options_of(url)).found
-
-
-def test_another_reader_may_page_in_its_own_way(api: HttpApi) -> None:
-    *_, finding = SourceCheck(options_of(f"{api.url}/none", reader="splits"), None, None).findings()
-    assert (finding.check, finding.status, api.requests) == ("endpoint", Status.SKIPPED, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit, endpoints_of
@@ -11,17 +11,14 @@ from flip27_source.errors import AccessError
 from flip27_source.options import Options
 from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.client import HttpClient
-from flip27_source.readers.http_api.reader import walk_of
-from flip27_source.source_checks import Finding, ok, skipped
+from flip27_source.readers.http_api.pagination import Walk
+from flip27_source.source_checks import Finding, ok
 
 _ANSWER_S = 10.0
 
 
-def findings(options: Options) -> Iterator[Finding]:
+def findings(options: Options, walk_of: Callable[[Options, HttpClient], Walk]) -> Iterator[Finding]:
     """The finding about the first page, as the reader takes it: with the credential, and its records."""
-    if options.get(opts.PAGINATION.name) is None:
-        yield skipped("endpoint", "only the reader http tells how the API is paged, so no request was made")
-        return
     opts.check_http_options(options)
     timeout_s = min(_ANSWER_S, options[opts.REQUEST_TIMEOUT])
     options = options.with_values({opts.HTTP_RETRIES: 0, opts.REQUEST_TIMEOUT: timeout_s})
