@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,3 +50,52 @@ def test_spark_parses_schemas_as_the_check_does_without_spark(spark: SparkSessio
     assert spark_schema(spark, "tags array<string>").field("tags").type == pa.list_(pa.string())
     with pytest.raises(SchemaError, match=r"cannot be parsed: .*WRONG"):
         spark_schema(spark, "id wrong")
+
+
+WITHOUT_PANDAS = """
+import sys
+import flip27_source
+from flip27_source.cli.main import main
+from pyspark.sql import SparkSession
+
+landing, state = sys.argv[1:]
+words = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--timeout", "400", "--json"]
+words += ["--path", landing, "--state", state, "--reader", "text", "--schema", "value string"]
+code = main(["check", *words])
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+stream = spark.readStream.format("flip27").option("enumerator", "files").option("reader", "text")
+lines = stream.option("stateLocation", state).load(landing).writeStream.format("memory").queryName("lines")
+(query,) = flip27_source.start_in_turn([lines.trigger(availableNow=True).start])
+query.awaitTermination()
+print([row.value for row in spark.table("lines").collect()])
+sys.exit(code)
+"""
+
+HIDES_PANDAS = """
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *where: None if name == "pandas" else find(name, *where)
+"""
+
+
+def test_without_pandas_nothing_fails_and_streams_run(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.txt").write_text("a line\n")
+    (tmp_path / "site").mkdir()
+    # Each Python process runs this module at its start; those of Spark too.
+    (tmp_path / "site" / "sitecustomize.py").write_text(HIDES_PANDAS)
+    path = os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[2])])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PANDAS, tmp_path / "landing", tmp_path / "state"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed, lines = done.stdout.rsplit("}", 1)
+    assert lines.strip() == "['a line']"
+    findings = {item["check"]: item["found"] for item in json.loads(printed + "}")["findings"]}
+    assert findings["package pandas"].startswith("not installed: streams run without it")
+    assert "executors: data" in findings
