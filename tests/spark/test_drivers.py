@@ -19,8 +19,8 @@ from .streams import Folders, lake_lines
 
 REPOSITORY = Path(__file__).parents[2]
 
-STEPS = ["in-batch", "in-commit"]
-OTHER_STEPS = ["during-discovery", "before-document", "after-document", "after-batch-before-next-offset"]
+STEPS = ["after-document", "in-batch", "in-commit"]
+OTHER_STEPS = ["during-discovery", "before-document", "after-batch-before-next-offset"]
 
 
 def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
@@ -42,7 +42,7 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.long)], ids=["two", "others"]
+    "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.long)], ids=["three", "others"]
 )
 def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
     spark: SparkSession, folders: Folders, tmp_path: Path, steps: list[str]
