@@ -9,7 +9,7 @@ from functools import partial
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, ServerError, checked, connect, variable
 from flip27_source.enumerators.mysql.dump import events
-from flip27_source.enumerators.mysql.schema import typed_schema
+from flip27_source.enumerators.mysql.schema import check_types, typed_schema
 from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
 from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.errors import Flip27Error
@@ -67,8 +67,9 @@ def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> 
     for found in tables:
         key = f"in chunks along {', '.join(found.cut_by)}" if found.cut_by else "as one chunk"
         text = f"{len(found.columns)} columns, read {key}"
-        look = partial(typed_schema, found) if options[opts.CHANGE_FORMAT] == "typed" else lambda: None
-        yield ok_unless(f"table {found.table}", text, look)
+        is_typed = options[opts.CHANGE_FORMAT] == "typed"
+        look = partial(check_types, found, found.columns, change_format="envelope")
+        yield ok_unless(f"table {found.table}", text, partial(typed_schema, found) if is_typed else look)
 
 
 def _of_log(connection: Connection, options: Options) -> Finding:

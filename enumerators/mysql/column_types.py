@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+UNREAD_CHARSETS = ("big5", "sjis", "ujis", "eucjpms", "binary")
+"""Sets that Python decodes to other characters than the server. Only an ENUM or a SET has the set binary."""
+
 _MOST_DIGITS = 38
 _INTEGERS = {
     "tinyint": (pa.int8(), pa.int16()),
@@ -32,12 +35,24 @@ class ColumnType:
         name: such as ``int``, without a length.
         digits: for numbers, their precision; for a bit field, its bits.
         scale: for decimal numbers, the digits after the point.
+        text: the type in full, as in CREATE TABLE.
+        charset: its set of characters, if it has one.
     """
 
     name: str
     is_unsigned: bool = False
     digits: int | None = None
     scale: int | None = None
+    text: str = ""
+    charset: str | None = None
+
+    @property
+    def unread(self) -> str | None:
+        """What the source does not read about such a column; None if it reads the column."""
+        if self.charset in UNREAD_CHARSETS:
+            return f"in the character set {self.charset}"
+        is_odd = self.text.endswith("COMPRESSED*/") or self.text == "year(2)"
+        return f"of the type {self.text or self.name}" if is_odd or self.arrow is None else None
 
     @property
     def arrow(self) -> pa.DataType | None:

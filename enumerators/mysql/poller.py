@@ -11,6 +11,7 @@ from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import Connection, checked, connect
 from flip27_source.enumerators.mysql.dump import file_began
 from flip27_source.enumerators.mysql.failover import Failover, failover, position_after
+from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.server import (
     CatalogTable,
     LogEnd,
@@ -113,6 +114,8 @@ class ServerPoller:
             tables = tuple(find_tables(connection, patterns, database=self._options[opts.DATABASE]))
             if self._run.reads_log:
                 check_logged(connection, [one.table for one in tables])
+            for one in tables if has_all_columns(self._options) else ():
+                check_types(one, one.columns, change_format=self._options[opts.CHANGE_FORMAT])
             self._list_after = time.monotonic() + LISTING_S
         state, moved = request.state, None
         if state is not None and state.log is not None and state.server != self._server:

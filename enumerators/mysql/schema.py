@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
+from flip27_source.enumerators.mysql.column_types import UNREAD_CHARSETS
 from flip27_source.enumerators.mysql.connection import Connection
-from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, DATABASE, TABLES
+from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, DATABASE, ON_SCHEMA_CHANGE, TABLES
 from flip27_source.enumerators.mysql.server import CatalogTable, find_tables
 from flip27_source.enumerators.tables_with_log.schema import schema_of_all, with_change
 from flip27_source.errors import SchemaError
@@ -44,17 +47,38 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     return schema_of_all([(one.table, typed_schema(one)) for one in tables])
 
 
+def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: str) -> None:
+    """Refuse columns that are wanted, and that the source does not read."""
+    for name, kind in table.columns.items():
+        if name not in wanted or kind.unread is None:
+            continue
+        remedy = (
+            'leave the column out: add .schema("...") with the columns to read; or, if the column is new, '
+            "set onSchemaChange=ignore"
+        )
+        if change_format == "envelope":
+            remedy = "set changeFormat=typed with a schema without the column; or leave the table out: "
+            remedy += f"tables=..., -{table.table}"
+        if kind.charset in UNREAD_CHARSETS:
+            remedy = f"ALTER TABLE {table.table} CONVERT TO CHARACTER SET utf8mb4; or {remedy}"
+        raise SchemaError(
+            f"table {table.table} has the column {name} {kind.unread}, which the mysql source does not read",
+            remedy=remedy,
+        )
+
+
+def has_all_columns(options: Options) -> bool:
+    """Whether rows have all columns of their table, also those that it gets later."""
+    if options[CHANGE_FORMAT] == "envelope":
+        return True
+    mode = options.get("schemaEvolutionMode")
+    return mode in ("addNewColumns", "failOnNewColumns") and options[ON_SCHEMA_CHANGE] != "ignore"
+
+
 def typed_schema(table: CatalogTable) -> pa.Schema:
     """The columns of one table and of its changes."""
-    columns = []
-    for name, kind in table.columns.items():
-        if kind.arrow is None:
-            raise SchemaError(
-                f"table {table.table} has the column {name} of the type {kind.name}, which the mysql source "
-                "does not read",
-                remedy='leave the column out: add .schema("...") with the columns to read',
-            )
-        columns.append(pa.field(name, kind.arrow))
+    check_types(table, table.columns, change_format="typed")
+    columns = [pa.field(name, kind.arrow) for name, kind in table.columns.items()]
     of_change = [
         pa.field(OP, pa.string(), nullable=False),
         pa.field(BEFORE, pa.struct(columns)),

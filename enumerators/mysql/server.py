@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -37,7 +37,8 @@ WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN (
 ORDER BY table_schema, table_name
 """
 _COLUMNS = """
-SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0)
+SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0),
+character_set_name
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _KEY = """
@@ -58,6 +59,11 @@ class CatalogTable:
     table: TableName
     columns: dict[str, ColumnType]
     key: tuple[str, ...]
+
+    def renamed(self, name_of: Callable[[str], str]) -> CatalogTable:
+        """The table with other names of columns."""
+        columns = {name_of(name): kind for name, kind in self.columns.items()}
+        return CatalogTable(table=self.table, columns=columns, key=tuple(map(name_of, self.key)))
 
     @property
     def cut_by(self) -> tuple[str, ...]:
@@ -252,7 +258,12 @@ def catalog_table(connection: Connection, table: TableName) -> CatalogTable:
     names = [table.schema, table.name]
     columns = {
         row[0]: ColumnType(
-            name=row[1].lower(), is_unsigned="unsigned" in row[2], digits=int(row[3]), scale=int(row[4])
+            name=row[1].lower(),
+            is_unsigned="unsigned" in row[2],
+            digits=int(row[3]),
+            scale=int(row[4]),
+            text=row[2],
+            charset=row[5],
         )
         for row in rows_of(connection, _COLUMNS, names)
     }

@@ -6,7 +6,7 @@ A statement is split into tokens, and judged by its first words. One that is not
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -55,11 +55,11 @@ class Writing(NamedTuple):
     """How the statements of a server are written.
 
     Attributes:
-        charsets: Python's name of the encoding of each collation that is not UTF-8.
+        decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
     """
 
-    charsets: Mapping[int, str]
+    decode: Callable[[bytes, int], str]
     folds: bool = False
 
 
@@ -104,8 +104,7 @@ class Statement:
         size, variables = body[8], body[13 : 13 + int.from_bytes(body[11:13], "little")]
         schema, text = body[13 + len(variables) :][:size], body[14 + len(variables) + size :]
         modes, collation = _session(variables)
-        encoding = writing.charsets.get(collation, "utf-8")
-        sql = (text if expand is None else expand(text)).decode(encoding, "replace")
+        sql = writing.decode(text if expand is None else expand(text), collation)
         return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds)
 
     @property

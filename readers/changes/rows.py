@@ -13,6 +13,10 @@ from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 BEFORE = "_before"
+OTHER_FORMAT = (
+    "if you gave no schema, it was recorded by an earlier run with another changeFormat: set that one again, "
+    "or start a query with a new checkpoint and stateLocation"
+)
 
 Columns = Mapping[str, Callable[[], pa.Array]]
 """The functions that make the columns of a format, by name; a schema may have only some of the columns."""
@@ -26,7 +30,7 @@ def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) ->
     if others:
         raise SchemaError(
             f"the schema has the column {others[0]}, which changeFormat={change_format} does not have",
-            remedy=f"remove the schema, or use only the columns {', '.join(known.names)}",
+            remedy=f"remove the schema, or use only the columns {', '.join(known.names)}; {OTHER_FORMAT}",
         )
 
 

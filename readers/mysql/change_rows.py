@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql import schema as names
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
 from flip27_source.readers.changes.rows import (
     DELETE,
+    OTHER_FORMAT,
     TRUNCATE,
     Columns,
     batch_of,
@@ -36,11 +37,16 @@ class TypedRows:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
+        self._own_names = {name.lower(): name for name in self.columns_read or ()}
 
     @property
     def columns_read(self) -> list[str] | None:
         """The names of the columns that are read from a table; None for all of them."""
         return [name for name in self._schema.names if name not in names.CHANGE_COLUMNS]
+
+    def own_name(self, column: str) -> str:
+        """The schema's name of a table's column: MariaDB takes v and V for one column."""
+        return self._own_names.setdefault(column.lower(), column)
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
         """A batch of changes, or of rows of a chunk."""
@@ -60,6 +66,9 @@ class EnvelopeRows(TypedRows):
 
     columns_read = None
 
+    def own_name(self, column: str) -> str:
+        return column
+
     def __init__(self, schema: pa.Schema) -> None:
         check_columns(schema, names.ENVELOPE_SCHEMA, change_format="envelope")
         super().__init__(schema)
@@ -76,7 +85,11 @@ class EnvelopeRows(TypedRows):
 
 
 def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
-    return EnvelopeRows(schema) if options[CHANGE_FORMAT] == "envelope" else TypedRows(schema)
+    if options[CHANGE_FORMAT] == "envelope":
+        return EnvelopeRows(schema)
+    if names.OP not in schema.names and options.get("schemaEvolutionMode") is not None:
+        raise SchemaError(f"the schema has no column {names.OP} of changeFormat=typed", remedy=OTHER_FORMAT)
+    return TypedRows(schema)
 
 
 def _cast(values: pa.Array, field: pa.Field, changes: Changes) -> pa.Array:

@@ -21,9 +21,10 @@ from flip27_source.readers.changes.rows import (
     split_moves,
     without,
 )
+from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
 from flip27_source.readers.mysql.row_images import find_images
-from flip27_source.readers.mysql.values import Charsets, array_of
+from flip27_source.readers.mysql.values import array_of
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 from flip27_source.snapshot_then_log import delivery
 

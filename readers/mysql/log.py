@@ -6,7 +6,7 @@ What must not live here: the images of rows, and which changes are delivered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -176,7 +176,7 @@ class WindowLog:
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
-        charsets: Python's name of the encoding of each collation that is not UTF-8.
+        decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
         file_began: see LogWindow.
 
@@ -194,12 +194,12 @@ class WindowLog:
         is_wanted: Callable[[TableName], bool],
         known: Collection[TableName],
         report_loss: Callable[[str], None],
-        charsets: Mapping[int, str],
+        decode: Callable[[bytes, int], str],
         folds: bool = False,
         file_began: tuple[int, int] | None = None,
     ) -> None:
         self._end = end
-        self._writing = Writing(charsets, folds)
+        self._writing = Writing(decode, folds)
         self._is_wanted = is_wanted
         self._known = known
         self._report_loss = report_loss

@@ -6,7 +6,7 @@ because the driver also imports the reader's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -18,6 +18,7 @@ from flip27_source.enumerators.mysql.connection import (
     REMEDIES,
     START_AGAIN,
     Connection,
+    Row,
     ServerError,
     checked,
     connect,
@@ -27,8 +28,10 @@ from flip27_source.enumerators.mysql.connection import (
 )
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, packets
 from flip27_source.enumerators.mysql.failover import check_has
+from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.server import (
     AlteredKeyError,
+    CatalogTable,
     OtherLogError,
     catalog_table,
     check_log,
@@ -63,9 +66,6 @@ if TYPE_CHECKING:
     from flip27_source.readers.mysql.table_maps import TableMap
 
 EventT = TypeVar("EventT", bound=SourceEvent)
-_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations"
-_UTF8 = ("utf8", "utf8mb3", "utf8mb4", "ascii")
-_PYTHONS_NAMES = {"latin1": "cp1252", "binary": "latin-1", "ucs2": "utf-16-be", "utf16": "utf-16-be"}
 
 
 class MysqlReader(SplitReader[MysqlSplit]):
@@ -84,6 +84,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
             context, self._rows.columns_read, mode=context.options[opts.ON_SCHEMA_CHANGE]
         )
         self._compared: set[TableMap] = set()
+        self._known: dict[TableMap, TableMap] = {}
 
     def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         options, errors = self.context.options, imported().err
@@ -125,8 +126,11 @@ class MysqlReader(SplitReader[MysqlSplit]):
             check_has(connection, self.context.options, earlier.gtids)
             chunk = replace(chunk, barrier=log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
-        table = catalog_table(connection, chunk.table)
-        if not {*chunk.key} <= {name for name, kind in table.columns.items() if kind.is_integer}:
+        table = catalog_table(connection, chunk.table).renamed(self._rows.own_name)
+        self._check_types(table)
+        if not {*self._own_names(chunk.key)} <= {
+            name for name, kind in table.columns.items() if kind.is_integer
+        }:
             raise AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
@@ -147,6 +151,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
+        from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
         from flip27_source.readers.mysql.event_blocks import event_blocks
         from flip27_source.readers.mysql.log import WindowLog
         from flip27_source.readers.mysql.skipping import Skipping
@@ -158,8 +163,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
             self.context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
         check_log(connection, window.after, log=window.log, position=window.begins)
-        self._charsets = _charsets(connection)
-        rules = {one.table: one for one in window.rules}
+        self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
+        rules = {one.table: replace(one, key=self._own_names(one.key)) for one in window.rules}
         log = WindowLog(
             first=window.begins,
             end=window.end,
@@ -168,7 +173,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
             report_loss=lambda what: self.context.report_data_loss(
                 what, split_id=split_id, remedy=START_AGAIN
             ),
-            charsets=self._charsets,
+            decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,
         )
@@ -246,6 +251,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
         from flip27_source.readers.mysql.log import Emptied, TableRows
 
         wanted = self._rows.columns_read
+        if not isinstance(part, Emptied):
+            part = part._replace(table=self._known.get(part.table) or self._understood(part.table))
         rule = rules.get(part.table if isinstance(part, Emptied) else part.table.table)
         if isinstance(part, Emptied):
             changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
@@ -261,6 +268,39 @@ class MysqlReader(SplitReader[MysqlSplit]):
         if len(changes) and isinstance(part, TableRows) and part.table not in self._compared:
             self._compare(part.table)
         return changes
+
+    def _understood(self, table: TableMap) -> TableMap:
+        """A table of the log, with the DataFrame's names of its columns.
+
+        Raises:
+            SchemaError: a column that is read has a type that the source does not read.
+        """
+        from flip27_source.readers.mysql.table_maps import logged_types
+
+        known = table.renamed(self._rows.own_name)
+        logged = CatalogTable(table=known.table, columns=logged_types(known, self._charsets.names), key=())
+        self._check_types(logged)
+        if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
+            with closing(connect(self.context.options)) as connection:
+                self._check_types(catalog_table(connection, known.table).renamed(self._rows.own_name))
+        self._known[table] = known
+        return known
+
+    def _check_types(self, table: CatalogTable) -> None:
+        wanted = [name for name in table.columns if self._is_read(name)]
+        check_types(table, wanted, change_format=self.context.options[opts.CHANGE_FORMAT])
+
+    def _is_read(self, column: str) -> bool:
+        wanted = self._rows.columns_read
+        return wanted is None or column in wanted or has_all_columns(self.context.options)
+
+    def _own_names(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self._rows.own_name, columns))
+
+    def _query(self, sql: str) -> list[Row]:
+        """Run a query while another connection sends the log."""
+        with closing(connect(self.context.options)) as connection:
+            return rows_of(connection, sql)
 
     def _compare(self, table: TableMap) -> None:
         """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
@@ -279,12 +319,3 @@ def _first_after(connection: Connection, position: int) -> int:
     if any(first >> 32 == position >> 32 for first in firsts):
         raise OtherLogError(position)
     return next((first for first in firsts if first > position), log_end(connection, failovers=failovers).end)
-
-
-def _charsets(connection: Connection) -> dict[int, str]:
-    """Python's name of the encoding of each collation that is not one of UTF-8."""
-    return {
-        int(number): _PYTHONS_NAMES.get(str(name), str(name))
-        for number, name in rows_of(connection, _COLLATIONS)
-        if number is not None and name not in _UTF8
-    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import START_AGAIN
 from flip27_source.enumerators.mysql.split import TableName
 from flip27_source.errors import SplitReadError
@@ -15,6 +16,7 @@ ResultT = TypeVar("ResultT")
 TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24 = 1, 2, 3, 4, 5, 8, 9
 DATE, YEAR, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 15, 16, 17, 18, 19
 NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 246, 247, 248, 252, 253, 254, 255
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
 BINARY_COLLATION = 63
 
 INTEGERS = frozenset((TINY, SHORT, INT24, LONG, LONGLONG))
@@ -23,7 +25,11 @@ _NUMERIC = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE)
 _META_BYTES = {
     **dict.fromkeys(_FIXED, 0), FLOAT: 1, DOUBLE: 1, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, BLOB: 1,
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING, BIT, NEWDECIMAL, ENUM, SET), 2), GEOMETRY: 1,
+    BLOB_COMPRESSED: 1, VARCHAR_COMPRESSED: 2,
 }  # fmt: skip
+_TEXTS = (STRING, VAR_STRING, VARCHAR, BLOB, GEOMETRY, BLOB_COMPRESSED, VARCHAR_COMPRESSED)
+"""The types for which the log has a collation, also where it means nothing."""
+_UNREAD = {GEOMETRY: "geometry", BLOB_COMPRESSED: "blob compressed", VARCHAR_COMPRESSED: "varchar compressed"}
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 (
@@ -53,6 +59,12 @@ class LogColumn:
     collation: int = BINARY_COLLATION
     labels: tuple[bytes, ...] = ()
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it may be a UUID, INET6, INET4 or YEAR(2), which the log has as another type."""
+        is_bytes = self.kind == STRING and self.collation == BINARY_COLLATION
+        return self.kind == YEAR or (is_bytes and self.meta[0] in (4, 16))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMap:
@@ -70,9 +82,30 @@ class TableMap:
     def key_names(self) -> tuple[str, ...]:
         return tuple(self.columns[number].name for number in self.key)
 
+    def renamed(self, name_of: Callable[[str], str]) -> TableMap:
+        """The table with other names of columns."""
+        return replace(self, columns=tuple(replace(one, name=name_of(one.name)) for one in self.columns))
+
     @property
     def integers(self) -> set[str]:
         return {column.name for column in self.columns if column.kind in INTEGERS}
+
+
+def logged_types(table: TableMap, charsets: Mapping[int, str]) -> dict[str, ColumnType]:
+    """The types of the columns, as far as they tell whether the source reads them.
+
+    Args:
+        charsets: the set of characters of each collation.
+    """
+    return {
+        column.name: ColumnType(
+            name=_UNREAD.get(column.kind, "text"),
+            charset=charsets.get(column.collation)
+            if column.collation != BINARY_COLLATION or column.kind in (ENUM, SET)
+            else None,
+        )
+        for column in table.columns
+    }
 
 
 @dataclass(slots=True)
@@ -149,11 +182,10 @@ def _kind_of(table: TableName, kind: int, metas: _Cursor) -> tuple[int, tuple[in
     if kind not in _META_BYTES:
         raise SplitReadError(
             f"table {table} has a column of the type {kind} in the log, which the mysql source does not read",
-            remedy="leave the table out, or change the column: old temporal types and compressed columns are "
-            "not supported",
+            remedy="leave the table out, or change the column: old temporal types are not supported",
         )
     low, high, *_ = *metas.take(_META_BYTES[kind]), 0, 0
-    if kind in (VARCHAR, VAR_STRING):
+    if kind in (VARCHAR, VAR_STRING, VARCHAR_COMPRESSED):
         return kind, (low | high << 8, 0)
     if kind == STRING:
         # The upper bits of a length above 255 are in the byte of the type.
@@ -177,9 +209,9 @@ def _size_of(kind: int, meta: tuple[int, int]) -> int | None:
 
 
 def _prefix_of(kind: int, meta: tuple[int, int]) -> int:
-    if kind in (VARCHAR, VAR_STRING, STRING):
+    if kind in (VARCHAR, VAR_STRING, STRING, VARCHAR_COMPRESSED):
         return 1 if meta[0] < 256 else 2
-    return meta[0] if kind in (BLOB, GEOMETRY) else 0
+    return meta[0] if kind in (BLOB, GEOMETRY, BLOB_COMPRESSED) else 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,7 +231,7 @@ class _Metadata:
 
         found = cls()
         collated = {
-            **dict.fromkeys((_DEFAULT_COLLATION, _COLLATIONS), of(STRING, VAR_STRING, VARCHAR, BLOB)),
+            **dict.fromkeys((_DEFAULT_COLLATION, _COLLATIONS), of(*_TEXTS)),
             **dict.fromkeys((_ENUM_DEFAULT_COLLATION, _ENUM_COLLATIONS), of(ENUM, SET)),
         }
         while cursor.at < len(cursor.data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.readers.mysql import table_maps as kinds
+from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.event_blocks import numbers_at
 from flip27_source.readers.mysql.row_images import Values
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
-
-Charsets = Mapping[int, str]
-"""Python's name of the encoding of each collation; collations of UTF-8 are not in it."""
 
 _SIGNED = {1: np.int8, 2: np.int16, 3: np.int32, 4: np.int32, 8: np.int64}
 _WIDER = {1: np.int16, 2: np.int32, 3: np.int32, 4: np.int64}
@@ -30,6 +28,9 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
     convert = _CONVERSIONS.get(column.kind)
     if convert is not None:
         return convert(column, values, data)
+    if column.kind in (kinds.ENUM, kinds.SET):
+        labels = [charsets.decode(one, column.collation) for one in column.labels]
+        return _labels(column, values, data, labels)
     texts = _bytes(values, data)
     if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
         size = column.meta[0]
@@ -39,11 +40,9 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
         ):
             return texts
         # The log leaves out zeros at the end of BINARY values.
-        return _each(texts, lambda one: one.ljust(size, b"\0"), pa.binary())
-    encoding = charsets.get(column.collation)
-    if encoding is None:
-        return texts.cast(pa.string())
-    return _each(texts, lambda one: one.decode(encoding), pa.string())
+        padded = [None if one is None else one.ljust(size, b"\0") for one in texts.to_pylist()]
+        return pa.array(padded, pa.binary())
+    return charsets.texts(texts, column.collation)
 
 
 def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
@@ -166,20 +165,16 @@ def _wide_decimals(unscaled: list[int], values: Values, digits: int, scale: int)
     return found.cast(pa.decimal128(digits, scale)) if digits <= 38 else found
 
 
-def _enums(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
-    labels = pa.array([b"", *column.labels], pa.binary())
+def _labels(column: LogColumn, values: Values, data: Bytes, labels: Sequence[str]) -> pa.Array:
     numbers = numbers_at(data, values.starts, column.size or 1)
-    return labels.take(pa.array(numbers, mask=values.nulls)).cast(pa.string())
-
-
-def _sets(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
-    masks = numbers_at(data, values.starts, column.size or 1).view(np.uint64)
+    if column.kind == kinds.ENUM:
+        return pa.array(["", *labels], pa.string()).take(pa.array(numbers, mask=values.nulls))
+    masks = numbers.view(np.uint64).tolist()
     texts = {
-        mask: b",".join(label for place, label in enumerate(column.labels) if mask >> place & 1)
-        for mask in set(masks.tolist())
+        mask: ",".join(label for place, label in enumerate(labels) if mask >> place & 1)
+        for mask in set(masks)
     }
-    found = [texts[mask] for mask in masks.tolist()]
-    return pa.array(found, pa.binary(), mask=values.nulls).cast(pa.string())
+    return pa.array([texts[mask] for mask in masks], pa.string(), mask=values.nulls)
 
 
 def _bytes(values: Values, data: Bytes) -> pa.Array:
@@ -195,13 +190,9 @@ def _bytes(values: Values, data: Bytes) -> pa.Array:
     return both.take(pa.array(indexes, mask=values.nulls if values.nulls.any() else None))
 
 
-def _each(texts: pa.Array, convert: Callable[[bytes], Any], type: pa.DataType) -> pa.Array:
-    return pa.array([None if one is None else convert(one) for one in texts.to_pylist()], type)
-
-
 _CONVERSIONS: Mapping[int, Callable[[LogColumn, Values, Bytes], pa.Array]] = {
     **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
     kinds.FLOAT: _floats, kinds.DOUBLE: _floats, kinds.BIT: _bit_field, kinds.YEAR: _years,
     kinds.DATE: _dates, kinds.DATETIME2: _datetimes, kinds.TIMESTAMP2: _timestamps, kinds.TIME2: _times,
-    kinds.NEWDECIMAL: _decimals, kinds.ENUM: _enums, kinds.SET: _sets,
+    kinds.NEWDECIMAL: _decimals,
 }  # fmt: skip

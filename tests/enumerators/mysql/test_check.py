@@ -95,4 +95,6 @@ def test_tables_that_cannot_be_read_are_named(own_server: MysqlServer) -> None:
         assert found(orders.options, tables="missing")["tables"].status is Status.FAILED
         assert found(orders.options, tables="none_*")["tables"].status is Status.WARNING
         name = f"table {orders.options['database']}.places"
-        assert found(orders.options, tables="*")[name].status is Status.FAILED
+        for change_format in ("typed", "envelope"):
+            findings = found(orders.options, tables="*", changeFormat=change_format)
+            assert findings[name].status is Status.FAILED

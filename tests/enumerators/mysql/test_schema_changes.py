@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from flip27_source.errors import Flip27Error
+from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.mysql.reading import Query, query, values_of
 from tests.mysql_server import MysqlServer
 
@@ -138,9 +140,108 @@ def test_compressed_events_are_read(mysql: MysqlServer) -> None:
         assert sizes == [("c", 1000), ("u", 2000), ("d", 2000)]
 
 
-@pytest.mark.parametrize("kind", ["UUID", "INET6", "POINT"])
-def test_columns_of_types_that_are_not_read_are_refused(mysql: MysqlServer, kind: str) -> None:
-    table = f"CREATE TABLE orders (id INT PRIMARY KEY, v {kind})"
-    refusal = f"the column v of the type {kind.lower()}, which"
-    with query(mysql, table) as orders, pytest.raises(Flip27Error, match=refusal):
+UNREAD = {
+    "UUID": "UUID()",
+    "INET6": "'::1'",
+    "INET4": "'10.1.2.3'",
+    "POINT": "ST_GeomFromText('POINT(1 2)')",
+    "VARCHAR(99) COMPRESSED": "REPEAT('x', 99)",
+    "TEXT COMPRESSED": "REPEAT('x', 99)",
+    "YEAR(2)": "70",
+    "TEXT CHARACTER SET sjis": "'ア'",
+}
+
+
+def of_types(*names: str) -> pa.Schema:
+    """A schema with strings, and with the columns that order the changes."""
+    of_change = {"_op": pa.string(), "_pos": pa.int64(), "_seq": pa.int64()}
+    return pa.schema({"id": pa.int32(), **dict.fromkeys(names, pa.string()), **of_change})
+
+
+def read_all(options: dict[str, str]) -> None:
+    engine = MicroBatchEngine(options)
+    try:
+        engine.process_all_available()
+    finally:
+        engine.stop()
+
+
+def refusal(options: dict[str, str]) -> str:
+    """The error of a query with these options, before it has read anything."""
+    what = r"has the column v (of the type|in the character set) .*, which the mysql source does not read"
+    with pytest.raises(Flip27Error, match=what) as refused:
+        read_all(options)
+    return str(refused.value)
+
+
+def test_columns_of_types_that_are_not_read_are_refused(mysql: MysqlServer) -> None:
+    with query(mysql, "CREATE TABLE orders (id INT PRIMARY KEY)") as orders:
+        for kind in UNREAD:
+            orders.execute(f"CREATE OR REPLACE TABLE orders (id INT PRIMARY KEY, v {kind})")
+            assert "leave the column out" in refusal(orders.options), kind
+            envelope = {"changeFormat": "envelope", "discoveryRetries": "0"}
+            assert "or leave the table out" in refusal({**orders.options, **envelope}), kind
+
+
+def test_a_schema_may_leave_out_columns_that_are_not_read(mysql: MysqlServer) -> None:
+    odd = ", ".join(f"u{number} {kind}" for number, kind in enumerate(UNREAD))
+    table = (
+        f"CREATE TABLE orders (id INT PRIMARY KEY, v TEXT CHARACTER SET greek, {odd}, w TEXT, x BINARY(4))"
+    )
+    values = ", ".join(UNREAD.values())
+    rows = [f"INSERT INTO orders VALUES ({key}, 'ά', {values}, 'w', 'x')" for key in (1, 2)]
+    with query(mysql, "SET NAMES utf8mb4", table, rows[0], schema=of_types("v", "w")) as orders:
         orders.batches()
+        orders.write(rows[1], "UPDATE orders SET w = 'ω' WHERE id = 2")
+        found = values_of(orders.changes_from(), "_op", "id", "v", "w")
+        assert found == [("r", 1, "ά", "w"), ("c", 2, "ά", "w"), ("u", 2, "ά", "ω")]
+
+
+@pytest.mark.parametrize("snapshot", ["initial", "never"])
+@pytest.mark.parametrize("kind", ["UUID", "POINT", "TEXT COMPRESSED", "TEXT CHARACTER SET sjis"])
+def test_a_column_that_is_not_read_is_refused_if_the_schema_has_it(
+    mysql: MysqlServer, snapshot: str, kind: str
+) -> None:
+    write = f"INSERT INTO orders VALUES ({{}}, {UNREAD[kind]})"
+    table = (f"CREATE TABLE orders (id INT PRIMARY KEY, v {kind})", write.format(1))
+    with query(mysql, *table, schema=of_types("v"), snapshot=snapshot) as orders:
+        orders.until_planned()
+        orders.execute(write.format(2))
+        with pytest.raises(Flip27Error, match=r"the column v (of the type|in the character set) .*, which"):
+            orders.catch_up()
+
+
+def test_a_table_may_get_a_column_that_is_not_read_if_new_columns_are_ignored(mysql: MysqlServer) -> None:
+    get = ("ALTER TABLE orders ADD u UUID DEFAULT UUID()", "INSERT INTO orders VALUES (9, 'i', UUID())")
+    with query(mysql, ORDERS, FOUR) as orders:
+        orders.batches()
+        with pytest.raises(Flip27Error, match="the column u of the type uuid, which") as refused:
+            orders.write(*get)
+        assert "onSchemaChange=ignore" in str(refused.value)
+        orders.engine.restart(options={"onSchemaChange": "ignore"})
+        assert values_of(orders.write("DELETE FROM orders WHERE id = 9"), "_op", "id", "v") == [
+            ("c", 9, "i"),
+            ("d", 9, "i"),
+        ]
+
+
+def test_names_of_columns_are_the_same_in_any_case(mysql: MysqlServer) -> None:
+    with query(mysql, ORDERS, FOUR, maxRowsPerTrigger="3") as orders:
+        orders.until_planned()
+        orders.engine.run_batch()
+        orders.execute(
+            "ALTER TABLE orders CHANGE v V VARCHAR(20), CHANGE id ID INT", "UPDATE orders SET v = 'x'"
+        )
+        orders.batches()
+        orders.write("DELETE FROM orders WHERE id = 1", "INSERT INTO orders VALUES (5, 'x')")
+        orders.check_copy(is_exact=False)
+
+
+def test_another_change_format_is_refused_with_a_way_out(mysql: MysqlServer) -> None:
+    for formats in (("typed", "envelope"), ("envelope", "typed")):
+        with query(mysql, ORDERS, FOUR, changeFormat=formats[0]) as orders:
+            orders.batches()
+            orders.execute("DELETE FROM orders")
+            orders.engine.restart(options={"changeFormat": formats[1]})
+            with pytest.raises(Flip27Error, match="start a query with a new checkpoint and stateLocation"):
+                orders.batches()
