@@ -69,10 +69,14 @@ def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: 
 
 def has_all_columns(options: Options) -> bool:
     """Whether rows have all columns of their table, also those that it gets later."""
-    if options[CHANGE_FORMAT] == "envelope":
-        return True
-    mode = options.get("schemaEvolutionMode")
-    return mode in ("addNewColumns", "failOnNewColumns") and options[ON_SCHEMA_CHANGE] != "ignore"
+    return options[CHANGE_FORMAT] == "envelope" or (
+        is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
+    )
+
+
+def is_inferred(options: Options) -> bool:
+    """Whether the schema is that of the tables, and not the user's."""
+    return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
 
 
 def typed_schema(table: CatalogTable) -> pa.Schema:

@@ -66,12 +66,12 @@ class EnvelopeRows(TypedRows):
 
     columns_read = None
 
-    def own_name(self, column: str) -> str:
-        return column
-
     def __init__(self, schema: pa.Schema) -> None:
         check_columns(schema, names.ENVELOPE_SCHEMA, change_format="envelope")
         super().__init__(schema)
+
+    def own_name(self, column: str) -> str:
+        return column
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
         has_row = changes.op != TRUNCATE
@@ -87,7 +87,7 @@ class EnvelopeRows(TypedRows):
 def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
     if options[CHANGE_FORMAT] == "envelope":
         return EnvelopeRows(schema)
-    if names.OP not in schema.names and options.get("schemaEvolutionMode") is not None:
+    if names.OP not in schema.names and names.is_inferred(options):
         raise SchemaError(f"the schema has no column {names.OP} of changeFormat=typed", remedy=OTHER_FORMAT)
     return TypedRows(schema)
 

@@ -128,9 +128,8 @@ class MysqlReader(SplitReader[MysqlSplit]):
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
         table = catalog_table(connection, chunk.table).renamed(self._rows.own_name)
         self._check_types(table)
-        if not {*self._own_names(chunk.key)} <= {
-            name for name, kind in table.columns.items() if kind.is_integer
-        }:
+        integers = {name for name, kind in table.columns.items() if kind.is_integer}
+        if not {*self._own_names(chunk.key)} <= integers:
             raise AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
