@@ -403,7 +403,8 @@ def test_a_spark_connect_server_that_does_not_answer_fails(monkeypatch: pytest.M
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
-    said = flip27("check", "--path", tmp_path, "--option", "maxFilesPerTriger=1", "--json")
+    words = ["--reader", "text", "--option", "maxFilesPerTriger=1", "--json"]
+    said = flip27("check", "--path", tmp_path, *words)
     assert said.code == 3
     (finding,) = [item for item in said.data["findings"] if item["status"] == "failed"]
     assert "did you mean maxFilesPerTrigger" in finding["found"]
