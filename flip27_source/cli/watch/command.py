@@ -42,7 +42,7 @@ def watch(
         float, option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds)
     ] = 1.0,
 ) -> Answer:
-    """Show backlog, rows per second, lag, batches and their tasks (subtasks) of a source; Ctrl-C ends it.
+    """Show backlog, rows per second, lag, batches and tasks (subtasks) of a source; Ctrl-C ends it.
 
     Rows and times are only known if tasks report: set taskReports=always to have them for every source.
     """
