@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pyspark
 import pytest
 
-from flip27_source.spark.versions import IMPORTS_PANDAS, PASSES_LIMITS, PUSHES_FILTERS
+from flip27_source.spark.versions import PASSES_LIMITS, PUSHES_FILTERS
 
 VERSIONS = ("4.0", "4.1", "4.2", "4.3")
 """Spark's versions, each tested in its newest release: by ``make compat``, the last by ``make test``."""
@@ -105,13 +105,6 @@ FEATURES = (
         present=find_spec("pyspark.pipelines") is not None,
         before="not in Spark",
         shown_by=("spark/test_pipelines.py",),
-    ),
-    Feature(
-        name="streams run where pandas is not installed",
-        since="4.1",
-        present=not IMPORTS_PANDAS,
-        before="Spark imports it: install pandas",
-        shown_by=("spark/test_check.py::test_without_pandas_nothing_fails_and_streams_run",),
     ),
     Feature(
         name="asynchronous progress tracking, with [an option](guarantees.md#what-is-not-promised)",

@@ -47,7 +47,6 @@ else:
     ReadMaxBytes = ReadMaxFiles = ReadMaxRows
 
 __all__ = [
-    "IMPORTS_PANDAS",
     "PASSES_LIMITS",
     "PUSHES_FILTERS",
     "ReadAllAvailable",
@@ -62,9 +61,6 @@ __all__ = [
 
 PUSHES_FILTERS = hasattr(DataSourceReader, "pushFilters")
 """Whether a batch reader is offered the filters of a query: from Spark 4.1 on."""
-
-IMPORTS_PANDAS = find_spec("pyspark.sql.conversion") is None
-"""Whether the processes of a source import modules of Spark Connect, which need pandas: before Spark 4.1."""
 
 _HAS_TIMEZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 

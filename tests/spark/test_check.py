@@ -18,7 +18,6 @@ from flip27_source.cli.check.spark import spark_schema
 from flip27_source.errors import SchemaError
 from flip27_source.schemas.ddl import parse_columns
 from flip27_source.source_checks import Finding, Status
-from tests.spark_features import needs
 
 
 def test_every_executor_is_compared_with_the_driver_and_looks_at_the_source(
@@ -80,7 +79,6 @@ PathFinder.find_spec = lambda name, *where: None if name == "pandas" else find(n
 """
 
 
-@needs("pandas is not installed")
 def test_without_pandas_nothing_fails_and_streams_run(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.txt").write_text("a line\n")

@@ -44,8 +44,9 @@ def machine(*, java: bool) -> Iterator[Finding]:
     for name, oldest in required_packages().items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
     yield package_version("package pyspark", "pyspark", pyspark_version(), OLDEST_PYSPARK)
-    if importlib.util.find_spec("pandas") is None and pyspark_version() is not None:
-        yield finding_of("package pandas", without_pandas)
+    if importlib.util.find_spec("pandas") is None:
+        said = "not installed: streams run without it; Spark Connect's client and toPandas() need it"
+        yield ok("package pandas", said)
     if importlib.util.find_spec("pyspark_flip27") is not None:
         yield ok("format", 'Spark finds format("flip27") by itself')
     else:
@@ -59,16 +60,6 @@ def machine(*, java: bool) -> Iterator[Finding]:
         yield spark_python()
         yield finding_of("pyspark.zip", bytecode)
         yield finding_of(START, start_of_queries)
-
-
-def without_pandas() -> Finding:
-    from flip27_source.spark.versions import IMPORTS_PANDAS
-
-    if IMPORTS_PANDAS:
-        found = "not installed, and Spark before 4.1 imports it in the processes of a source"
-        return warning("package pandas", found, _INSTALL.format("'pandas<3'"))
-    said = "not installed: streams run without it; Spark Connect's client and toPandas() need it"
-    return ok("package pandas", said)
 
 
 def bytecode() -> Finding:
