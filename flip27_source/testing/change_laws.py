@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Thread
+from types import FrameType
 from typing import Any
 
 from ..values.differences import shown
 from .engine import MicroBatchEngine
+from .injected_errors import Place, files_of
 from .law import SHOWN, Disagreement, TrivialInput
 from .source_run import REST_MS, SourceCheck
 from .spark_side import Row
@@ -15,6 +20,11 @@ from .steps import Crashed, Step
 
 MOST_CHANGES = 6
 """How often ``change`` is called in a run."""
+MOST_LINES = 30
+FEW_LINES = 10
+"""Maximum number of lines at which a fast check calls ``change``, because each needs two runs."""
+PATIENCE_S = 0.3
+"""How long a reader waits for a change, which may have to wait for a lock of the reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,65 @@ def _changed_in_crashes(check: SourceCheck, changes: Changes) -> MicroBatchEngin
             engine.restart()
             engine.process_all_available()
     return engine
+
+
+class _Meanwhile:
+    """Calls ``change`` once, on another thread, when a line of a reader runs that no earlier run has reached.
+
+    Attributes:
+        at: the line.
+    """
+
+    def __init__(self, reader_type: type, change: Callable[[], object], known: set[Place]) -> None:
+        self._files = files_of(reader_type)
+        self._read = {kind.__dict__["read"].__code__ for kind in reader_type.__mro__ if "read" in vars(kind)}
+        self._thread = Thread(target=change, daemon=True)
+        self._known = known
+        self.at: Place | None = None
+
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            if self.at is not None:
+                self._thread.join()
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        return self._line if frame.f_code.co_filename in self._files else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+        place = (frame.f_code, frame.f_lineno)
+        if event == "line" and self.at is None and place not in self._known and self._is_reading(frame):
+            self.at = place
+            self._known.add(place)
+            self._thread.start()
+            self._thread.join(PATIENCE_S)
+        return self._line
+
+    def _is_reading(self, frame: FrameType | None) -> bool:
+        while frame is not None and frame.f_code not in self._read:
+            frame = frame.f_back
+        return frame is not None
+
+
+def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
+    reader_type = check.given.resolve().reader_type
+    known: set[Place] = set()
+    for _ in range(FEW_LINES if check.fast else MOST_LINES) if files_of(reader_type) else ():
+        engine, meanwhile = check.engine(), _Meanwhile(reader_type, changes.change, known)
+        with meanwhile.traced():
+            engine.process_all_available()
+        if meanwhile.at is None:
+            return
+        engine.now_ms += REST_MS
+        engine.process_all_available()
+        code, line = meanwhile.at
+        what = f"with a change before line {line} of {code.co_qualname} ({code.co_filename})"
+        _agree(what, engine, changes, changes.table(check.ended_engine().rows))
 
 
 def losses_are_told(check: SourceCheck, changes: Changes) -> None:

@@ -89,7 +89,7 @@ def check_errors(
     Raises:
         Disagreement: an error was swallowed, and rows are missing.
     """
-    files = _files_of(reader_type)
+    files = files_of(reader_type)
     left = itertools.count(1)
     known: set[Place] = set()
     for split in splits if files else ():
@@ -129,7 +129,7 @@ def _check_error(
         ) from None
 
 
-def _files_of(reader_type: type) -> set[str]:
+def files_of(reader_type: type) -> set[str]:
     """The files of a reader's classes, without those of this package and of Python."""
     files = set()
     for kind in reader_type.__mro__:

@@ -18,7 +18,7 @@ from ..events import ReturnSplit
 from ..reader import SplitReader, YieldsProgress
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
-from .change_laws import Changes, changes_arrive, losses_are_told
+from .change_laws import Changes, changes_arrive, changes_while_reading, losses_are_told
 from .engine import MicroBatchEngine
 from .enumerator_run import EnumeratorRun
 from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
@@ -389,6 +389,11 @@ def _changes_arrive(check: SourceCheck) -> None:
         changes_arrive(check, check.changes)
 
 
+def _changes_while_reading(check: SourceCheck) -> None:
+    if check.changes is not None:
+        changes_while_reading(check, check.changes)
+
+
 def _losses_are_told(check: SourceCheck) -> None:
     if check.changes is not None:
         losses_are_told(check, check.changes)
@@ -417,6 +422,7 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("an error while reading is not taken for the end of a split (R12)", _errors),
     Law("changed rows appear once per key when a batch is run again (R16)", _updates),
     Law("changes add up to the table of the source, whenever they come", _changes_arrive),
+    Law("changes add up to the table of the source, while rows are read", _changes_while_reading),
     Law("data that is gone is reported, or stops the query (R12)", _losses_are_told),
 )
 

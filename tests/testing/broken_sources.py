@@ -225,6 +225,20 @@ class TakesDeletesForNothing(ChangeReader):
         yield from (row for row in super().read(split) if row[1] is not None)
 
 
+class TakesTheMarkAfterTheRows(ChangeReader):
+    """Its snapshot and its mark are of two moments."""
+
+    def read(self, split: Part) -> Iterator[Any]:
+        if split.is_log:
+            yield from super().read(split)
+            return
+        rows = list(changing_table.VALUES.items())
+        position = 2 * len(changing_table.LOG)
+        for key, value in rows:
+            if split.low <= key and (split.high is None or key < split.high):
+                yield key, value, position
+
+
 CHANGES = Changes(
     change=changing_table.change,
     identity=changing_table.key_of,
@@ -266,6 +280,9 @@ BROKEN: dict[str, Broken] = {
     ),
     "changes add up to the table of the source, whenever they come": Broken(
         enumerator=FollowsChanges, reader=TakesDeletesForNothing, changes=CHANGES
+    ),
+    "changes add up to the table of the source, while rows are read": Broken(
+        enumerator=FollowsChanges, reader=TakesTheMarkAfterTheRows, changes=CHANGES
     ),
     "data that is gone is reported, or stops the query (R12)": Broken(
         enumerator=TableThenLog, reader=SaysNothingOfLosses, changes=CHANGES

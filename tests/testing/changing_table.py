@@ -30,12 +30,14 @@ def make_table() -> None:
 
 
 def change() -> None:
-    """Update a row of the first chunk and one of the last, insert one, delete one or bring it back."""
+    """Update a row of the first chunk and one of the last; sometimes insert, delete, and bring one back."""
     number = len(LOG) + 1
     write(0, number)
     write(7, number)
     if number % 4 == 3:
         write(4, None if 4 in VALUES else number)
+        for key in [key for key in VALUES if key > 100]:
+            write(key, None)
         write(100 + number, number)
 
 
@@ -84,6 +86,8 @@ class ChangeReader(SplitReader[Part]):
             for at in range(split.low, split.high or 0):
                 yield LOG[at], LOGGED[at], 2 * at + 1
         else:
-            for key, value in list(VALUES.items()):
+            # One line: the rows, and the position at which they were so.
+            rows, position = list(VALUES.items()), 2 * len(LOG)
+            for key, value in rows:
                 if split.low <= key and (split.high is None or key < split.high):
-                    yield key, value, 2 * len(LOG)
+                    yield key, value, position

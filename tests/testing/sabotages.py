@@ -414,7 +414,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage(
         mistake="deletes are not delivered",
         enumerator=FollowsChanges, reader=broken_sources.TakesDeletesForNothing, more=CHANGES,
-        words=("the table with a change between any two batches differs", "key 4", "in the source not there"),
+        words=("the table with a change between any two batches differs", "in the source not there"),
     ),
     Sabotage(
         mistake="changes of what the last chunk reads are left out",
@@ -430,6 +430,11 @@ SABOTAGES: tuple[Sabotage, ...] = (
         mistake="a change that the snapshot has already is delivered again",
         enumerator=FollowsChanges, reader=ChangeReader, more={**CHANGES, "each_once": True},
         words=("with a change between any two batches, the row", "changes nothing", "the mark of its chunk"),
+    ),
+    Sabotage(
+        mistake="the mark of a chunk is taken after its rows",
+        enumerator=FollowsChanges, reader=broken_sources.TakesTheMarkAfterTheRows, more=CHANGES,
+        words=("with a change before line", "TakesTheMarkAfterTheRows.read", "in the source"),
     ),
     Sabotage(
         mistake="a log that was cut off is read from what is left",
