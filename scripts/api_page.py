@@ -34,7 +34,7 @@ How the parts belong together: [Write an enumerator](write_an_enumerator.md),
 MODULES = {
     "flip27_source": (flip27_source, "What authors of sources import."),
     "flip27_source.testing": (testing, "Running and checking sources without Spark."),
-    "flip27_source.snapshot_then_log": (snapshot_then_log, "Chunks of tables, then the log of their changes."),
+    "flip27_source.snapshot_then_log": (snapshot_then_log, "Chunks of tables, then their log."),
     "flip27_source.savepoints": (savepoints, "Savepoints for programs."),
     "flip27_source.edits": (edits, "Edits of the state for programs."),
     "flip27_source.metrics": (metrics, "Metrics of running queries."),
