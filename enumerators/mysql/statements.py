@@ -177,30 +177,26 @@ class Statement:
         if not replaces:
             return []
         if what in ("DATABASE", "SCHEMA") and first != "ALTER":
-            name = self._table(self._database(), "").schema
-            return [(table, Loss.DATABASE) for table in known if table.schema == name]
+            dropped = [self._table(one.given, "") for one in self._after(what, "IF", "NOT", "EXISTS")[:1]]
+            return [
+                (table, Loss.DATABASE) for table in known for one in dropped if table.schema == one.schema
+            ]
         if what not in ("TABLE", "TABLES"):
             return []
         if first == "ALTER":
-            target = next(self._names(self._after(what, "IF", "EXISTS")), None)
-            if target is not None and is_wanted(target) and self.cascading_key is not None:
-                return [(target, Loss.CASCADES)]
-            named = self._moved(what, ignores="IGNORE" in words)
+            tokens = self._after(what, "IF", "EXISTS")
+            target = list(self._names(tokens))[:1]
+            if self.cascading_key is not None and any(map(is_wanted, target)):
+                return [(table, Loss.CASCADES) for table in target]
+            named = self._moved(tokens, target, ignores="IGNORE" in words)
         elif first == "CREATE":
             named = list(self._names(self._after(what, "IF", "NOT", "EXISTS")))[:1]
         else:
             named = self._all_named(self._after(what))
         return [(table, Loss.GONE) for table in named if is_wanted(table)]
 
-    def _database(self) -> str:
-        at = next(place for place, one in enumerate(self._tokens) if one.text in ("DATABASE", "SCHEMA"))
-        rest = [one for one in self._tokens[at + 1 :] if one.text not in ("IF", "NOT", "EXISTS")]
-        return rest[0].given if rest else ""
-
-    def _moved(self, what: str, *, ignores: bool) -> list[TableName]:
+    def _moved(self, tokens: list[Token], target: list[TableName], *, ignores: bool) -> list[TableName]:
         """The tables that an ALTER TABLE gives or takes rows, or whose rows it gives other keys."""
-        tokens = self._after(what, "IF", "EXISTS")
-        target = next(self._names(tokens), None)
         depth, specification = 0, list[Token]()
         specifications = [specification]
         for token in tokens[3 if tokens[1:2] and tokens[1].text == "." else 1 :]:
@@ -212,8 +208,7 @@ class Statement:
         moved = [
             token for one in specifications if _moves_rows([token.text for token in one]) for token in one
         ]
-        named = {*self._names(moved), target} if moved or ignores else set()
-        return sorted((table for table in named if table is not None), key=str)
+        return sorted({*self._names(moved), *target}, key=str) if moved or ignores else []
 
     def _after(self, *words: str) -> list[Token]:
         """The tokens after the first of these words, and after those others that follow it."""

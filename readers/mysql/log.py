@@ -230,12 +230,10 @@ class WindowLog:
     def _check_file(self, block: EventBlock) -> None:
         """Check that the file is still the one that was read before."""
         for event in np.flatnonzero(block.kinds == FORMAT_DESCRIPTION).tolist():
-            before, self.file_began = (
-                self.file_began,
-                (int(block.positions[event]) >> 32, int(block.at_s[event])),
-            )
-            if before is not None and before[0] == self.file_began[0] and before != self.file_began:
+            file, at_s = int(block.positions[event]) >> 32, int(block.at_s[event])
+            if self.file_began is not None and self.file_began[0] == file and self.file_began[1] != at_s:
                 raise OtherLogError(self.next_begins)
+            self.file_began = file, at_s
 
     def _give_up(self, unfinished: Transaction) -> None:
         """Go on with the next file, without a transaction that the server did not write to its end.
