@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Thread
 from types import FrameType
@@ -12,7 +10,7 @@ from typing import Any
 
 from ..values.differences import shown
 from .engine import MicroBatchEngine
-from .injected_errors import Place, files_of
+from .injected_errors import Place, TracedLines, files_of
 from .law import SHOWN, Disagreement, TrivialInput
 from .source_run import REST_MS, SourceCheck
 from .spark_side import Row
@@ -133,7 +131,7 @@ def _changed_in_crashes(check: SourceCheck, changes: Changes) -> MicroBatchEngin
     return engine
 
 
-class _Meanwhile:
+class _Meanwhile(TracedLines):
     """Calls ``change`` once, on another thread, when a line of a reader runs that no earlier run has reached.
 
     Attributes:
@@ -141,25 +139,16 @@ class _Meanwhile:
     """
 
     def __init__(self, reader_type: type, change: Callable[[], object], known: set[Place]) -> None:
-        self._files = files_of(reader_type)
+        super().__init__(files_of(reader_type))
         self._read = {kind.__dict__["read"].__code__ for kind in reader_type.__mro__ if "read" in vars(kind)}
         self._thread = Thread(target=change, daemon=True)
         self._known = known
         self.at: Place | None = None
 
-    @contextmanager
-    def traced(self) -> Iterator[None]:
-        before = sys.gettrace()
-        sys.settrace(self._call)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-            if self.at is not None:
-                self._thread.join()
-
-    def _call(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
-        return self._line if frame.f_code.co_filename in self._files else None
+    def wait(self) -> None:
+        """Wait for the change, which may have waited for a lock of the reader."""
+        if self.at is not None:
+            self._thread.join()
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
         place = (frame.f_code, frame.f_lineno)
@@ -183,6 +172,7 @@ def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
         engine, meanwhile = check.engine(), _Meanwhile(reader_type, changes.change, known)
         with meanwhile.traced():
             engine.process_all_available()
+        meanwhile.wait()
         if meanwhile.at is None:
             return
         engine.now_ms += REST_MS

@@ -29,7 +29,33 @@ Place = tuple[CodeType, int]
 """A line of the code of a function."""
 
 
-class Lines:
+class TracedLines:
+    """Sees the lines of an author's files while they run on this thread.
+
+    Args:
+        files: names of the files.
+    """
+
+    def __init__(self, files: set[str]) -> None:
+        self._files = files
+
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        return self._line if frame.f_code.co_filename in self._files else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+        raise NotImplementedError
+
+
+class Lines(TracedLines):
     """The lines of an author's files that run, and the error that one of them raises.
 
     Args:
@@ -45,25 +71,13 @@ class Lines:
     def __init__(
         self, files: set[str], place: Place | None = None, nth: int = 1, error: Exception | None = None
     ) -> None:
-        self._files = files
+        super().__init__(files)
         self._place = place
         self._nth = nth
         self._error = error
         self.passed: dict[Place, int] = {}
         self.named: dict[Place, list[type[Exception]]] = {}
         self.failed = False
-
-    @contextmanager
-    def traced(self) -> Iterator[None]:
-        before = sys.gettrace()
-        sys.settrace(self._call)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-    def _call(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
-        return self._line if frame.f_code.co_filename in self._files else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
         if event == "line" and not self.failed:
