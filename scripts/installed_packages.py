@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import sysconfig
+import sys
 from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distributions
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+
 
 def installed(name: str) -> Distribution:
-    """A package of this environment; a checkout in the import path has metadata of its own.
+    """A package that this Python imports; a checkout in the import path has metadata of its own.
 
     Raises:
         PackageNotFoundError: it is not installed.
     """
-    found = next(iter(distributions(name=name, path=[sysconfig.get_path("purelib")])), None)
+    path = [entry for entry in sys.path if Path(entry).resolve() != CHECKOUT]
+    found = next(iter(distributions(name=name, path=path)), None)
     if found is None:
         raise PackageNotFoundError(name)
     return found

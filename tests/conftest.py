@@ -23,6 +23,7 @@ from tests.places import PLACES, WRITABLE, Place, each
 from tests.postgres_server import PostgresServer, postgres_server
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 from tests.spark.jvm import remember_names
+from tests.spark_features import needs
 from tests.spark_home import quick_spark_home
 
 pytest_plugins = ["pytester"]
@@ -92,6 +93,10 @@ THOROUGH = (
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
 
 
+COMPARED_WITH_SPARK = ("fuzz", "readers")
+"""Tests that compare our readers with those of Spark 4.3; ``make compat`` leaves them out."""
+
+
 TESTS_OF_TESTS = (
     "fuzz", "model/test_mutations.py", "test_class_archive.py", "test_servers.py"
 )  # fmt: skip
@@ -111,6 +116,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "_session" in getattr(item, "fixturenames", ()) or lies_in(item, STARTS_SPARK):
             item.add_marker(pytest.mark.spark)
+            if lies_in(item, COMPARED_WITH_SPARK) and not lies_in(item, STARTS_SPARK):
+                item.add_marker(needs("Spark's own readers return"))
         if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
         if lies_in(item, THOROUGH):

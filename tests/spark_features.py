@@ -36,6 +36,7 @@ class Feature:
 
 
 _STREAMING = "spark/test_streaming.py"
+_VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 FEATURES = (
     Feature(
@@ -63,6 +64,21 @@ FEATURES = (
     Feature(
         name="native reads, `flip27_source.parsed`",
         shown_by=("spark/test_native.py", "spark/test_native_columns.py", "spark/test_parsed.py"),
+    ),
+    Feature(
+        name="lines of CSV as variants (`singleVariantColumn`)",
+        since="4.1",
+        present=_VERSION >= (4, 1),
+        before="not in Spark; lines of JSON have them",
+        shown_by=("spark/test_parsed.py::test_a_line_is_parsed_into_one_variant_column",),
+    ),
+    Feature(
+        name="flip27's readers return the rows of files that Spark's own readers return",
+        since="4.3",
+        present=_VERSION >= (4, 3),
+        before="the rows are those of Spark 4.3; older readers of Spark differ for some malformed lines of "
+        "JSON, variants and nested lists",
+        shown_by=("readers/columnar", "readers/csv_lines", "readers/json_lines", "fuzz"),
     ),
     Feature(name="Spark Connect", shown_by=("spark/test_connect.py",)),
     Feature(
@@ -95,7 +111,7 @@ FEATURES = (
     Feature(
         name="sources with names that may change places (`readStream.name`)",
         since="4.3",
-        present=tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3),  # 4.2 has only the method
+        present=_VERSION >= (4, 3),  # 4.2 has only the method
         before="sources are matched by their order; give each its own `uid`",
         shown_by=(f"{_STREAMING}::test_sources_with_names_keep_their_positions_when_they_change_places",),
     ),
@@ -114,7 +130,7 @@ FEATURES = (
         name="the plan of a loaded batch frame is kept for later actions",
         since="4.1",
         present=PUSHES_FILTERS,  # Spark 4.1 has changed both
-        before="each action plans again, and reads what has arrived since",
+        before="frames made of it plan again, and read what has arrived since",
         shown_by=(
             f"{_STREAMING}::test_a_batch_read_returns_all_rows_without_a_state_and_none_of_an_empty_folder",
             "spark/test_kafka.py::test_a_loaded_batch_frame_keeps_its_records_and_a_new_load_has_later_ones",

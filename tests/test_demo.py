@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,7 +100,15 @@ def test_the_output_of_a_killed_batch_does_not_count(folder: DemoFolder) -> None
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_demo_leaves_no_process_however_it_ends(tmp_path: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "flip27_source.cli.main", "demo", "--parent", str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=spark_environment()) as demo:
+    # The background jobs of a shell, such as these tests, ignore Ctrl-C, and their children inherit that.
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=spark_environment(),
+        preexec_fn=heeds_ctrl_c,  # noqa: PLW1509  # no thread of the tests changes signals
+    ) as demo:
         try:
             assert demo.stderr is not None
             lines = (re.search(r"query started: process (\d+)", line) for line in demo.stderr)

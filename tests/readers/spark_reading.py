@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.schemas.ddl import parse_columns
+from flip27_source.spark import versions
 from tests.readers.formats import READERS
 
 
@@ -37,7 +37,7 @@ def ranges_of(path: Path, starts: Iterable[int]) -> list[FileSplit]:
 
 def arrow_schema(schema: StructType | str) -> pa.Schema:
     """The schema that a reader gets for a Spark schema."""
-    return parse_columns(schema) if isinstance(schema, str) else to_arrow_schema(schema, timezone="UTC")
+    return parse_columns(schema) if isinstance(schema, str) else versions.arrow_schema(schema)
 
 
 def read_batches(

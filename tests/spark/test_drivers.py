@@ -70,6 +70,7 @@ TOLD = (
     "CONCURRENT_STREAM_LOG_UPDATE",
     "Multiple streaming queries are concurrently using",
     "another writer already committed this batch",
+    "Race while writing batch",  # Spark's file sink
 )
 
 
