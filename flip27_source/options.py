@@ -376,6 +376,14 @@ def duration_s(value: str) -> float:
     return seconds
 
 
+def positive_duration_s(value: str) -> float:
+    """A duration in seconds that is not 0."""
+    seconds = duration_s(value)
+    if not seconds:
+        raise ValueError("a duration above 0 is expected, such as 30 seconds")
+    return seconds
+
+
 def moment(value: str) -> dt.datetime:
     """A time in ISO 8601, with or without a zone: ``2026-01-31T00:00:00``; ``in_utc`` converts it."""
     try:

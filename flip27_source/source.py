@@ -31,6 +31,8 @@ from .source_options import (
     READER_BOUNDED_OPTIONS,
     READER_BY_NAMES,
     SCHEMA_EVOLUTION_MODE,
+    TARGET_BACKLOG_DURATION,
+    TARGET_BATCH_DURATION,
     UID,
 )
 
@@ -106,6 +108,7 @@ class Source:
             reader = find_reader(reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values({**implied, **enumerator.implied_options(options)})
+        _check_targets(options, reader)
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         return cls(
@@ -174,3 +177,21 @@ def declared_options(
         own = {option.name for option in (*enumerator.options, *reader.options)}
         core = (*core, *(option for option in FOUND_SCHEMA_OPTIONS if option.name not in own))
     return (*core, *enumerator.options, *reader.options)
+
+
+def _check_targets(options: Options, reader: type[SplitReader[Any]]) -> None:
+    """Refuse targets for the duration of batches that cannot be followed."""
+    batch_s, backlog_s = options[TARGET_BATCH_DURATION], options[TARGET_BACKLOG_DURATION]
+    if batch_s is not None and issubclass(reader, YieldsProgress):
+        raise OptionError(
+            f"option {TARGET_BATCH_DURATION.name} is set, and {reader.__qualname__} decides itself how much "
+            "it reads",
+            remedy="remove it; maxSplitDuration limits how long such a reader reads in a batch",
+        )
+    if backlog_s is not None and (batch_s is None or backlog_s < batch_s):
+        shown = "not set" if batch_s is None else f"{batch_s:g} s"
+        raise OptionError(
+            f"option {TARGET_BACKLOG_DURATION.name} is {backlog_s:g} s, and {TARGET_BATCH_DURATION.name} "
+            f"is {shown}",
+            remedy=f"set {TARGET_BATCH_DURATION.name} to at most the same duration",
+        )

@@ -16,6 +16,7 @@ from .options import (
     integer,
     one_of,
     optional,
+    positive_duration_s,
     size_bytes,
 )
 
@@ -108,6 +109,19 @@ MAX_ROWS_PER_TRIGGER: Option[int | None] = NextBatchOption(
 )
 MAX_BYTES_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxBytesPerTrigger", parse=optional(size_bytes), doc="Soft limit on the bytes in one batch."
+)
+TARGET_BATCH_DURATION: Option[float | None] = NextBatchOption(
+    name="targetBatchDuration",
+    parse=optional(positive_duration_s),
+    doc="How long a batch should take, from its trigger to the next one: batches size themselves by the "
+    "measured times of those before, within the limits max...PerTrigger. The first batch is small.",
+)
+TARGET_BACKLOG_DURATION: Option[float | None] = NextBatchOption(
+    name="targetBacklogDuration",
+    parse=optional(positive_duration_s),
+    default_text="targetBatchDuration",
+    doc="How long a batch should take while at least one more batch is waiting; at least "
+    "targetBatchDuration, which must be set.",
 )
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
@@ -281,8 +295,8 @@ PATH_REWRITE: Option[PathRewrite | None] = Option(
 CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
     REQUEST_INTERVAL, AVAILABLE_NOW, PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE,
-    TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN, ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS,
-    MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM, ALLOW_NON_RESTORED_STATE,
-    ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
+    MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION, TARGET_BACKLOG_DURATION,
+    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
+    ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
+    ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
 )  # fmt: skip

@@ -103,6 +103,10 @@ TESTS_OF_TESTS = (
 """Tests that check the tests' own servers, models and generators; ``make test`` leaves them out."""
 
 
+SAMPLED = ("model/test_mutations.py", "simulator/test_mutations.py", "simulator/test_postgres_mutations.py")
+"""Tests that put defects back: ``make test-slow`` runs every fourth of them, ``make test-long`` the rest."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that start Spark or a server, for ``make test-fast``, and tests of tests as slow.
 
@@ -124,6 +128,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
         if lies_in(item, TESTS_OF_TESTS):
             item.add_marker(pytest.mark.slow)
+        if lies_in(item, SAMPLED) and zlib.crc32(item.name.encode()) % 4:
+            item.add_marker(pytest.mark.long)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
     def place(item: pytest.Item) -> tuple[int, int]:

@@ -9,7 +9,12 @@ from dataclasses import dataclass, fields
 
 from ..enumerator import Budget
 from ..options import Options
-from ..source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER
+from ..source_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+    TARGET_BATCH_DURATION,
+)
 from ..split import SplitSize
 
 
@@ -33,6 +38,12 @@ class Limits(Budget):
 
 
 UNLIMITED = Limits()
+
+
+def are_limited(options: Options) -> bool:
+    """Whether options limit the batches of a source; otherwise a batch holds all available data."""
+    own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
+    return any(options[option] is not None for option in own)
 
 
 MOST_CARRIED_BYTES = 32 * 1024 * 1024

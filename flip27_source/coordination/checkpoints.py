@@ -17,6 +17,7 @@ from ..events import SourceEvent
 from ..split import SplitT
 from .action_pages import ActionPage
 from .actions import PendingAction
+from .batch_sizing import BatchTimes, SizedLimits
 from .data_losses import DataLoss
 from .edit_values import AppliedEdit
 from .packing import Plan
@@ -62,6 +63,7 @@ class CheckpointSummary:
         ignored_splits: splits that are ignored: they cannot be read, and are only counted.
         data_losses: how often data was lost before it was read.
         backlog: the backlog after this checkpoint.
+        sized: the limits of the batch and why they are these; None if batches do not size themselves.
         gauges: the numbers that the enumerator published.
     """
 
@@ -76,6 +78,7 @@ class CheckpointSummary:
     ignored_splits: int = 0
     data_losses: int = 0
     backlog: Backlog = UNKNOWN_BACKLOG
+    sized: SizedLimits | None = None
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 
@@ -154,6 +157,7 @@ class Snapshot(Generic[SplitT]):
     Attributes:
         actions: side effects that are due and not known to be done.
         delayed: side effects that wait for a delay. action_delay_ms: the delay in the run that stored them.
+        times: the batches by which the next ones are sized; None if they are not.
     """
 
     metadata: CheckpointMetadata
@@ -163,6 +167,7 @@ class Snapshot(Generic[SplitT]):
     actions: tuple[PendingAction, ...] = ()
     delayed: tuple[ActionPage, ...] = ()
     action_delay_ms: int | None = None
+    times: BatchTimes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
 from .batch_collector import BatchCollector
-from .batch_limits import BatchBudget, Limits
+from .batch_limits import UNLIMITED, BatchBudget, Limits
+from .batch_sizing import BatchSizer
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
@@ -85,6 +86,7 @@ class SourceCoordinator(Generic[SplitT]):
         self.is_restored = restored is not None
         self._planned_at_ms = 0
         self._delay_is_unsaved = self._losses_are_unsaved = False
+        self._sizer = BatchSizer.of(settings.options, None if restored is None else restored.times)
         state = None
         if restored is not None:
             state = restored.enumerator_state
@@ -134,7 +136,7 @@ class SourceCoordinator(Generic[SplitT]):
     def checkpoint(
         self,
         metadata: CheckpointMetadata,
-        limits: Limits,
+        limits: Limits | None,
         steady_ms: int = 0,
         *,
         is_first: bool = False,
@@ -145,6 +147,7 @@ class SourceCoordinator(Generic[SplitT]):
         On return the gateways are closed: later splits and events go to the batch after this one.
 
         Args:
+            limits: of this batch; None for all available data.
             steady_ms: a time in milliseconds that never goes back, unlike that in ``metadata`` (R22).
             is_first: whether it is the first after a savepoint, whose state it stores even if nothing is new.
             is_discovering: whether the caller waits for work and plans again if there is no checkpoint: one
@@ -159,7 +162,9 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
-        batch = self._collector.collect(limits, steady_ms)
+        if limits is not None and self._sizer is not None:
+            limits = self._sizer.tighten(limits)
+        batch = self._collector.collect(UNLIMITED if limits is None else limits, steady_ms)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
@@ -177,6 +182,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._planned_at_ms = steady_ms
         self._context.moved_on(snapshot.ledger.live)
         summary = self._summary(batch.budget, snapshot.ledger)
+        if limits is not None and self._sizer is not None:
+            self._sizer.planned(batch.budget, summary.backlog)
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
 
@@ -191,6 +198,16 @@ class SourceCoordinator(Generic[SplitT]):
         return self._snapshot(
             CheckpointMetadata(checkpoint_id=self.last_checkpoint_id, timestamp_ms=0), Plan()
         )
+
+    def batch_took(self, duration_ms: int, *, waited: bool) -> None:
+        """The batch that was planned last has ended; batches that size themselves follow it.
+
+        Args:
+            duration_ms: from its trigger to the next one, in milliseconds.
+            waited: whether the query waited for that trigger, so that the batch took at most this long.
+        """
+        if self._sizer is not None:
+            self._sizer.completed(duration_ms, waited=waited)
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
         """A subtask has reported: open its gateway, and keep its report until the completion (R4)."""
@@ -365,6 +382,7 @@ class SourceCoordinator(Generic[SplitT]):
             actions=self._actions.pending,
             delayed=self._actions.delayed.stored(),
             action_delay_ms=self._actions.delayed.delay_ms,
+            times=None if self._sizer is None else self._sizer.times,
         )
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
@@ -397,6 +415,7 @@ class SourceCoordinator(Generic[SplitT]):
             ignored_splits=ledger.ignored_count,
             data_losses=ledger.loss_count,
             backlog=self._backlog,
+            sized=None if self._sizer is None else self._sizer.times.decided,
             gauges=dict(self._context.metrics.gauges),
         )
 

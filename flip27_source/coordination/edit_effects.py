@@ -269,6 +269,7 @@ class Editing(Generic[SplitT]):
                 actions=(*kept, *again),
                 delayed=tuple(sorted((*pages, *pages_again), key=lambda page: page.since_ms)),
                 action_delay_ms=present.action_delay_ms,
+                times=present.times,
             ),
             changed=changed,
             left_alone=left_alone,

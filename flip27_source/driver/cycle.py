@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..access_errors import may_pass
-from ..coordination.batch_limits import UNLIMITED, Limits
+from ..coordination.batch_limits import Limits
+from ..coordination.batch_sizing import waited_for_trigger
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
@@ -82,6 +83,9 @@ class Cycle:
     _limits: Limits = field(init=False)
     _savepoint: RestoredSavepoint | None = field(default=None, init=False)
     _watch: BackgroundRunner | None = field(default=None, init=False)
+    # When the trigger came that this call serves, and that of the newest batch: steady, and since the epoch.
+    _trigger_ms: tuple[int, int] = field(default=(0, 0), init=False)
+    _batch_began_ms: tuple[int, int] | None = field(default=None, init=False)
     at: Offset = field(default=INITIAL_OFFSET, init=False)
     run: Run | None = field(default=None, init=False)
 
@@ -91,6 +95,7 @@ class Cycle:
 
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:
         """One cycle, after the batch that ends at ``start`` was committed; None if there is nothing new."""
+        self._trigger_ms = (self._environment.steady_ms(), self._environment.now_ms())
         with self.whole_or_not_at_all():
             end = self._next(start, limits)
             while self.requests.was_withdrawn():
@@ -167,9 +172,20 @@ class Cycle:
             return
         if self._reports is not None:
             self._reports.collect(coordinator, pending, offset)
+        self._measure(coordinator)
         coordinator.complete(offset.checkpoint_id)
         self.driving.completed(offset)
         self.requests.completed(pending.snapshot.metadata, offset)
+
+    def _measure(self, coordinator: SourceCoordinator[Any]) -> None:
+        """Tell the coordinator how long the complete batch took, if it was planned in this run."""
+        began, self._batch_began_ms = self._batch_began_ms, None
+        if began is not None:
+            steady_ms, now_ms = began
+            coordinator.batch_took(
+                self._environment.steady_ms() - steady_ms,
+                waited=waited_for_trigger(now_ms, self._environment.now_ms()),
+            )
 
     def end(self) -> None:
         """Discard the coordinator, and take no requests any more."""
@@ -180,6 +196,7 @@ class Cycle:
 
     def _end_run(self) -> None:
         run, self.run = self.run, None
+        self._batch_began_ms = None
         if run is not None:
             run.end()
 
@@ -269,7 +286,7 @@ class Cycle:
     def _plan(self, limits: Limits | None) -> PendingCheckpoint[Any] | None:
         """Discover and plan; a run that reads all that exists waits for the first rounds of discovery."""
         run = self._current
-        bounds = UNLIMITED if limits is None else limits.tightened_by(self._limits)
+        bounds = None if limits is None else limits.tightened_by(self._limits)
         if limits is None:
             run.runner.wait_for_first_rounds()
         while True:
@@ -299,6 +316,7 @@ class Cycle:
             )
             if savepoint is not None and not self._settings.one_batch:
                 savepoint.first_written(self.at, self._storage.store)
+            self._batch_began_ms = self._trigger_ms
             self.driving.wrote_first(self.at)
             self.requests.written(self.at)
         return self.at

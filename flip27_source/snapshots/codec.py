@@ -153,6 +153,7 @@ class SnapshotCodec:
             action_delay=snapshot.action_delay_ms if snapshot.delayed else None,
             edits=list(snapshot.metadata.edits),
             answered=list(snapshot.metadata.answered),
+            times=snapshot.times,
             savepoint=None if savepoint is None else str(savepoint),
             target=snapshot.metadata.target_directory,
             epoch=epoch,
@@ -222,6 +223,7 @@ class SnapshotCodec:
             actions=() if raw.actions is None else self.decode_actions(find(raw.actions)),
             delayed=tuple(document.delayed_actions(load)),
             action_delay_ms=raw.action_delay,
+            times=raw.times,
         )
 
     def decode_state(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Any:

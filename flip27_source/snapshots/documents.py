@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ..coordination.action_pages import ActionPage
+from ..coordination.batch_sizing import BatchTimes
 from ..coordination.checkpoints import QuarantinedSplit
 from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
@@ -171,6 +172,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     action_delay: int | None = None
     edits: list[AppliedEdit] = []
     answered: list[str] = []
+    times: BatchTimes | None = None
     savepoint: str | None = None
     target: str | None = None
     epoch: int = 0

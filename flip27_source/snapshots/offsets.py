@@ -146,7 +146,8 @@ def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> d
     # non-ASCII character as six or twelve characters.
     published = {ascii(name)[1:-1][:60]: value for name, value in sorted(metrics.gauges.items())[:20]}
     of_live = {"positions": positions} if positions else {}
-    return known | published | metrics.backlog.numbers() | of_live
+    sized = {} if metrics.sized is None else {"sized": msgspec.to_builtins(metrics.sized)}
+    return known | published | metrics.backlog.numbers() | sized | of_live
 
 
 def _damaged(value: Any) -> CorruptStateError:

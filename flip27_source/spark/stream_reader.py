@@ -16,34 +16,25 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from flip27_source.coordination.batch_limits import UNLIMITED
+from flip27_source.coordination.batch_limits import UNLIMITED, are_limited
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError
 from flip27_source.pandas_on_demand import import_pandas_on_demand
-from flip27_source.source_options import (
-    AVAILABLE_NOW,
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-)
+from flip27_source.source_options import AVAILABLE_NOW, MAX_ROWS_PER_TRIGGER
 
 from .short_errors import shortly
 from .task import SubtaskPartition, read_partition
-from .versions import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-    arrow_schema,
-)
+from .versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow, arrow_schema
 
 if TYPE_CHECKING:
     from flip27_source.driver.holder import CoordinatorHolder
     from flip27_source.source import Source
 
     from .data_source import Flip27DataSource
+
+
+MOST_ROWS = 2**62
+"""A limit that Spark has to pass and the source does not apply."""
 
 
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,13 +64,11 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """A limit that Spark passes back: it tells a normal trigger from one for all available data."""
         options = self._source.options
-        files, rows = options[MAX_FILES_PER_TRIGGER], options[MAX_ROWS_PER_TRIGGER]
-        size = options[MAX_BYTES_PER_TRIGGER]
-        if files is not None:
-            return ReadMaxFiles(files)
-        if rows is not None:
-            return ReadMaxRows(rows)
-        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+        return (
+            ReadMaxRows(options[MAX_ROWS_PER_TRIGGER] or MOST_ROWS)
+            if are_limited(options)
+            else ReadAllAvailable()
+        )
 
     def initialOffset(self) -> dict[str, Any]:
         """A constant: Spark does not store the start of batch 0, and calls this again at a replay."""

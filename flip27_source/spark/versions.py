@@ -26,8 +26,6 @@ if TYPE_CHECKING or PASSES_LIMITS:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
-        ReadMaxBytes,
-        ReadMaxFiles,
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
@@ -44,15 +42,12 @@ else:
     class ReadMaxRows(ReadLimit):
         def __init__(self, _: int) -> None: ...
 
-    ReadMaxBytes = ReadMaxFiles = ReadMaxRows
 
 __all__ = [
     "PASSES_LIMITS",
     "PUSHES_FILTERS",
     "ReadAllAvailable",
     "ReadLimit",
-    "ReadMaxBytes",
-    "ReadMaxFiles",
     "ReadMaxRows",
     "SupportsTriggerAvailableNow",
     "arrow_schema",

@@ -151,6 +151,7 @@ def _checkpoint_row(
         "quarantined": raw.ledger.quarantined_count,
         "ignored": raw.ledger.ignored_count,
         "data_losses": raw.ledger.loss_count,
+        "sized": None if raw.times is None or raw.times.decided is None else canonical(raw.times.decided),
         "actions": len(actions),
         "delayed_actions": sum(page.count - page.done for page in raw.delayed),
         "report_demand": raw.reports,

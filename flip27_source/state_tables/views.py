@@ -98,6 +98,9 @@ _view(
     _key("quarantined", _LONG, "splits quarantined before it"),
     _key("ignored", _LONG, "splits ignored before it by an option, because they cannot be read"),
     _key("data_losses", _LONG, "how often data was lost before it was read, since the source's first start"),
+    Column(
+        "sized", _STRING, "the limits of its batch by `targetBatchDuration`, and why they are these; JSON"
+    ),
     _key("actions", _LONG, "side effects that are due and still to be performed"),
     _key("delayed_actions", _LONG, "side effects that wait for a time, such as the deletion of files"),
     _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),

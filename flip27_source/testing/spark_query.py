@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from ..coordination.batch_limits import Limits
+from ..coordination.batch_limits import Limits, are_limited
 from ..driver.environment import Environment
 from ..driver.holder import CoordinatorHolder
 from ..enumerator_context import Boundedness
@@ -24,7 +24,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import MemoryStore, Store
 from ..source import Source
-from ..source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, TIME_ZONE
+from ..source_options import TIME_ZONE
 from .inline_environment import inline_environment
 from .spark_side import Attempt, Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from .steps import Step
@@ -99,9 +99,7 @@ class SparkQuery:
 
     def default_limits(self) -> Limits | None:
         """What Spark passes to latestOffset: the default read limit of the source, None for "all"."""
-        options = self.source.options
-        own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER)
-        return None if all(options[option] is None for option in own) else Limits()
+        return Limits() if are_limited(self.source.options) else None
 
     def log(self, end: dict[str, Any]) -> bool:
         """Write the offset log, then pass the commit of the previous batch; False if nothing is new."""

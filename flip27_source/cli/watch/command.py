@@ -16,6 +16,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
+
+from flip27_source.coordination.batch_sizing import SizedLimits
 
 from ..commands import command, option, seconds
 from ..rendering import Answer
@@ -31,8 +34,8 @@ _BAR_WIDTH = 24
     group,
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
-    "created_at, lag_s, event_time_lag_s, backlog, "
-    "backlog_rows, backlog_bytes, backlog_age_s, live, finished, quarantined, rows_per_s, splits_per_s, "
+    "created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, backlog_age_s, "
+    "sized (target_ms, reason, files, rows, bytes), live, finished, quarantined, rows_per_s, splits_per_s, "
     "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
@@ -91,7 +94,21 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    return Panel(Group(numbers, _subtasks(frame.subtasks)), title=escape(frame.lineage), title_align="left")
+    parts: list[RenderableType] = [numbers, *_sized(frame.sized), _subtasks(frame.subtasks)]
+    return Panel(Group(*parts), title=escape(frame.lineage), title_align="left")
+
+
+def _sized(limits: SizedLimits | None) -> list[Text]:
+    """A line on the size of the newest batch, if batches size themselves."""
+    if limits is None:
+        return []
+    amounts = (
+        None if limits.files is None else _count(limits.files, "file"),
+        None if limits.rows is None else _count(limits.rows, "row"),
+        None if limits.bytes is None else decimal(limits.bytes),
+    )
+    most = " or ".join(amount for amount in amounts if amount)
+    return [Text(f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
