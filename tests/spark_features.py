@@ -36,7 +36,7 @@ class Feature:
 
 
 _STREAMING = "spark/test_streaming.py"
-_VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 FEATURES = (
     Feature(
@@ -68,14 +68,14 @@ FEATURES = (
     Feature(
         name="lines of CSV as variants (`singleVariantColumn`)",
         since="4.1",
-        present=_VERSION >= (4, 1),
+        present=VERSION >= (4, 1),
         before="not in Spark; lines of JSON have them",
         shown_by=("spark/test_parsed.py::test_a_line_is_parsed_into_one_variant_column",),
     ),
     Feature(
         name="flip27's readers return the rows of files that Spark's own readers return",
         since="4.3",
-        present=_VERSION >= (4, 3),
+        present=VERSION >= (4, 3),
         before="the rows are those of Spark 4.3; older readers of Spark differ for some malformed lines of "
         "JSON, variants and nested lists",
         shown_by=("readers/columnar", "readers/csv_lines", "readers/json_lines", "fuzz"),
@@ -111,7 +111,7 @@ FEATURES = (
     Feature(
         name="sources with names that may change places (`readStream.name`)",
         since="4.3",
-        present=_VERSION >= (4, 3),  # 4.2 has only the method
+        present=VERSION >= (4, 3),  # 4.2 has only the method
         before="sources are matched by their order; give each its own `uid`",
         shown_by=(f"{_STREAMING}::test_sources_with_names_keep_their_positions_when_they_change_places",),
     ),
