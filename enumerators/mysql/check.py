@@ -7,8 +7,8 @@ from contextlib import closing
 from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import Connection, ServerError, checked, connect, variable
-from flip27_source.enumerators.mysql.dump import events
+from flip27_source.enumerators.mysql.connection import Connection, ServerError, connect, doing, variable
+from flip27_source.enumerators.mysql.dump import blocks
 from flip27_source.enumerators.mysql.schema import check_types, typed_schema
 from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
 from flip27_source.enumerators.mysql.split import position_text
@@ -24,7 +24,7 @@ def findings(options: Options) -> Iterator[Finding]:
     """All findings."""
     reads_log = options[opts.SNAPSHOT] != "only"
     try:
-        with closing(connect(options)) as connection:
+        with doing(options, "checking"), closing(connect(options)) as connection:
             yield from _of_server(connection, reads_log=reads_log)
             yield from _of_tables(connection, options, reads_log=reads_log)
             if reads_log:
@@ -74,14 +74,10 @@ def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> 
 
 def _of_log(connection: Connection, options: Options) -> Finding:
     """Read the first event of the log, as a task would."""
-
-    def read() -> str:
-        end = log_end(connection, failovers=0)
-        with closing(connect(options)) as stream:
-            next(events(stream, options, log=end.log, position=end.first))
-        return f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}"
-
     try:
-        return ok("log", checked(options, "reading the log", read))
+        with doing(options, "reading the log"), closing(connect(options)) as stream:
+            end = log_end(connection, failovers=0)
+            next(blocks(stream, options, log=end.log, first=end.first))
     except ServerError as error:
         return failed("log", error.what, error.remedy)
+    return ok("log", f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}")

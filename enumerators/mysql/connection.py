@@ -5,8 +5,9 @@ PyMySQL is imported here, when a connection is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.tables_with_log.options import password_of
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
 
 Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
-ResultT = TypeVar("ResultT")
 
 START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
 
 _SETTINGS = "SET time_zone = '+00:00', sql_mode = '', {} = 'REPEATABLE-READ'"
 _ISOLATION = ("tx_isolation", "transaction_isolation")
 """The variable's name in MariaDB before 11.1, and its name in others."""
-REMEDIES = {
+_REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
     1142: "GRANT SELECT ON <table> TO <account>",
@@ -63,13 +63,12 @@ def connect(options: Options) -> Connection:
     pymysql = imported()
     converters = {key: one for key, one in pymysql.converters.conversions.items() if type(key) is not int}
     ca = options[opts.SSL_CA]
-    password = password_of(options)
-    try:
+    with doing(options, "connecting"):
         connection: Connection = pymysql.connect(
             host=options[opts.HOST],
             port=options[opts.PORT],
             user=options[opts.USER],
-            password=password or "",
+            password=password_of(options) or "",
             database=options[opts.DATABASE],
             connect_timeout=max(1, int(options[opts.CONNECT_TIMEOUT])),
             read_timeout=options[opts.READ_TIMEOUT],
@@ -79,8 +78,6 @@ def connect(options: Options) -> Connection:
             conv=converters,
             **({} if ca is None else {"ssl_ca": ca, "ssl_verify_cert": True, "ssl_verify_identity": True}),
         )
-    except pymysql.err.MySQLError as error:
-        raise _failed(options, "connecting", error) from None
     try:
         isolation = _ISOLATION[variable(connection, _ISOLATION[0]) is None]
         rows_of(connection, _SETTINGS.format(isolation))
@@ -95,22 +92,19 @@ def place(options: Options) -> str:
     return f"the server at {options[opts.HOST]}:{options[opts.PORT]}"
 
 
-def checked(options: Options, doing: str, work: Callable[[], ResultT]) -> ResultT:
-    """Return ``work()``; errors of PyMySQL become ServerErrors that name what was being done."""
-    pymysql = imported()
+@contextmanager
+def doing(options: Options, what: str) -> Iterator[None]:
+    """Make errors of PyMySQL ServerErrors that name what was being done."""
     try:
-        return work()
-    except pymysql.err.MySQLError as error:
-        raise _failed(options, doing, error) from None
-
-
-def _failed(options: Options, doing: str, error: Any) -> ServerError:
-    code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-    said = str(error.args[1]) if len(error.args) > 1 else str(error)
-    shown = said if code is None else f"{said} [{code}]"
-    return ServerError(
-        f"{doing} failed on {place(options)}: {shown}", remedy=REMEDIES.get(code or 0), code=code
-    )
+        yield
+    except imported().err.MySQLError as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        said = str(error.args[1]) if len(error.args) > 1 else str(error)
+        raise ServerError(
+            f"{what} failed on {place(options)}: {said}" + ("" if code is None else f" [{code}]"),
+            remedy=_REMEDIES.get(code or 0),
+            code=code,
+        ) from None
 
 
 def rows_of(connection: Connection, sql: str, parameters: Sequence[Any] | None = None) -> list[Row]:

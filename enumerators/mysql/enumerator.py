@@ -16,7 +16,7 @@ import pyarrow as pa
 from flip27_source.enumerator import Backlog, BoundedRange
 from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import START_AGAIN, checked, connect, imported
+from flip27_source.enumerators.mysql.connection import START_AGAIN, connect, doing, imported
 from flip27_source.enumerators.mysql.failover import Failover
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
@@ -62,8 +62,8 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
-        with closing(connect(options)) as connection:
-            return checked(options, "querying the columns", lambda: change_schema(connection, options))
+        with doing(options, "querying the columns"), closing(connect(options)) as connection:
+            return change_schema(connection, options)
 
     @classmethod
     def check_before_start(cls, options: Options) -> None:

@@ -18,7 +18,8 @@ from flip27_source.enumerators.mysql.connection import (
     rows_of,
     variable,
 )
-from flip27_source.enumerators.mysql.dump import GTID, NOT_IN_THE_LOG, events
+from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
+from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
@@ -122,7 +123,9 @@ def position_after(
     written_to = log_written_to(connection, failovers=failovers_of(first))
     with closing(connect(options)) as stream:
         rows_of(stream, "SET @slave_connect_state = %s", [",".join(gtids)])
-        found = events(stream, options, log=log, position=first)
-        # Events that are made for the replica have no position.
-        begins = (event.position for event in found if event.kind == GTID and event.end & 0xFFFFFFFF)
-        return next(begins, written_to)
+        for block in blocks(stream, options, log=log, first=first):
+            # Events that are made for the replica have no position.
+            begins = block.positions[(block.kinds == GTID) & (block.ends & 0xFFFFFFFF > 0)]
+            if len(begins):
+                return int(begins[0])
+    return written_to

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
-from flip27_source.enumerators.mysql.connection import Connection, checked, connect
+from flip27_source.enumerators.mysql.connection import Connection, connect, doing
 from flip27_source.enumerators.mysql.dump import file_began
 from flip27_source.enumerators.mysql.failover import Failover, failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
@@ -95,8 +95,10 @@ class ServerPoller:
             if connection is None or not connection.open:
                 connection = self._connection = connect(self._options)
                 self._list_after = 0.0
-                checked(self._options, "checking the server", lambda: self._check(connection, request.state))
-            return checked(self._options, "polling the server", lambda: self._polled(connection, request))
+                with doing(self._options, "checking the server"):
+                    self._check(connection, request.state)
+            with doing(self._options, "polling the server"):
+                return self._polled(connection, request)
         except BaseException:
             self.close()
             raise

@@ -152,8 +152,8 @@ def gtids_at(connection: Connection, log: str, position: int) -> tuple[str, ...]
     return None if found is None else parse_gtids(found)
 
 
-def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str, position: int) -> None:
-    """Check that the server has the log that was read up to a position, and not another one.
+def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str, position: int) -> LogEnd:
+    """Check that the server has the log that was read up to a position, and not another one; return it.
 
     Args:
         gtids: those before the position; None if they need not be compared.
@@ -164,6 +164,7 @@ def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str
         is_same = _has_read(gtids, gtids_at(connection, log, position))
     if not is_same:
         raise OtherLogError(position)
+    return end
 
 
 def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:

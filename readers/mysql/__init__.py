@@ -1,6 +1,6 @@
 """The mysql reader: chunks of tables as they were, and windows of the binary log.
 
-Open `reader` first; `event_blocks` parses events, `log` finds the changes of rows in them, `row_images` and
+Open `reader` first; `log` finds the changes of rows in the events of the log, `row_images` and
 `values` decode these.
 What must not live here: decisions about batches and positions (`enumerators.mysql`).
 """

@@ -13,13 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, GTID, ROTATE
+from flip27_source.enumerators.mysql.event_blocks import (
+    BEGINS,
+    FORMAT_DESCRIPTION,
+    GTID,
+    PADDING,
+    ROTATE,
+    EventBlock,
+    numbers_at,
+)
 from flip27_source.enumerators.mysql.server import OtherLogError
 from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
-from flip27_source.readers.mysql.event_blocks import BEGINS, PADDING, EventBlock, numbers_at
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
@@ -229,8 +236,7 @@ class WindowLog:
 
     def _check_file(self, block: EventBlock) -> None:
         """Check that the file is still the one that was read before."""
-        for event in np.flatnonzero(block.kinds == FORMAT_DESCRIPTION).tolist():
-            file, at_s = int(block.positions[event]) >> 32, int(block.at_s[event])
+        for file, at_s in block.files_began():
             if self.file_began is not None and self.file_began[0] == file and self.file_began[1] != at_s:
                 raise OtherLogError(self.next_begins)
             self.file_began = file, at_s

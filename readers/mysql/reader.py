@@ -7,7 +7,7 @@ because the driver also imports the reader's class.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -15,18 +15,16 @@ import pyarrow as pa
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import (
-    REMEDIES,
     START_AGAIN,
     Connection,
     Row,
     ServerError,
-    checked,
     connect,
-    imported,
+    doing,
     rows_of,
     variable,
 )
-from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, packets
+from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
 from flip27_source.enumerators.mysql.failover import check_has
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.server import (
@@ -36,11 +34,9 @@ from flip27_source.enumerators.mysql.server import (
     catalog_table,
     check_log,
     gtids_at,
-    log_end,
     log_written_to,
 )
 from flip27_source.enumerators.mysql.split import (
-    FIRST_IN_FILE,
     ChunkRead,
     LogRead,
     LogWindow,
@@ -48,9 +44,7 @@ from flip27_source.enumerators.mysql.split import (
     TableName,
     TableRules,
     by_domain,
-    failovers_of,
     parse_gtids,
-    position_of,
     position_text,
 )
 from flip27_source.enumerators.table_patterns import matched
@@ -87,20 +81,15 @@ class MysqlReader(SplitReader[MysqlSplit]):
         self._known: dict[TableMap, TableMap] = {}
 
     def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
-        options, errors = self.context.options, imported().err
+        options = self.context.options
         try:
-            with closing(connect(options)) as connection:
+            with doing(options, f"reading {split.split_id}"), closing(connect(options)) as connection:
                 if split.chunk is not None:
                     yield from self._read_chunk(connection, split)
                 elif split.log is not None:
                     yield from self._read_log(connection, split.split_id, split.log)
-        except errors.MySQLError as error:
-            remedy = REMEDIES.get(error.args[0])
-            raise SplitReadError(
-                f"reading {split.split_id} failed: {error.args[-1]}", remedy=remedy
-            ) from None
         except ServerError as error:
-            raise SplitReadError(f"reading {split.split_id}: {error.what}", remedy=error.remedy) from None
+            raise SplitReadError(f"{split.split_id}: {error.what}", remedy=error.remedy) from None
         except DataLossError as error:
             if options[ON_DATA_LOSS] != "report":
                 raise
@@ -118,7 +107,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         chunk = split.chunk
         assert chunk is not None
         earlier = None
-        if chunk.server not in (None, self._server(connection)):
+        if chunk.server not in (None, variable(connection, "server_uid")):
             earlier = self._sent_before(ChunkRead, split.split_id)
             if earlier is None:
                 raise ReturnSplit(f"another server than that of the log answers for {split.split_id}")
@@ -151,17 +140,17 @@ class MysqlReader(SplitReader[MysqlSplit]):
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
-        from flip27_source.readers.mysql.event_blocks import event_blocks
         from flip27_source.readers.mysql.log import WindowLog
         from flip27_source.readers.mysql.skipping import Skipping
 
         assert window.end is not None
         assert window.log is not None
         assert window.begins is not None
+        context = self.context
         if not self._may_read(connection, split_id, window):
-            self.context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
+            context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
-        check_log(connection, window.after, log=window.log, position=window.begins)
+        logged = check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         rules = {one.table: replace(one, key=self._own_names(one.key)) for one in window.rules}
         log = WindowLog(
@@ -169,43 +158,38 @@ class MysqlReader(SplitReader[MysqlSplit]):
             end=window.end,
             is_wanted=self._named if window.by_name else {*rules, *window.known}.__contains__,
             known={*rules, *window.known},
-            report_loss=lambda what: self.context.report_data_loss(
-                what, split_id=split_id, remedy=START_AGAIN
-            ),
+            report_loss=lambda what: context.report_data_loss(what, split_id=split_id, remedy=START_AGAIN),
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,
         )
+        if logged.first > window.begins:
+            context.report_data_loss(
+                f"the server no longer has its log from {position_text(window.begins)} on: it begins at "
+                f"{position_text(logged.first)}",
+                split_id=split_id,
+                remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+            )
+            log.next_begins = logged.first
+            log.last |= by_domain(gtids_at(connection, window.log, logged.first) or ())
         skipping = Skipping(window.skips, end=window.end)
         rows, emptied = 0, dict[TableName, None]()
-        with ExitStack() as opened:
-            while log.next_begins < window.end:
-                try:
-                    found = packets(
-                        connection, self.context.options, log=window.log, position=log.next_begins
-                    )
-                    events = event_blocks(found, first=log.next_begins, end=window.end)
-                    for part in log.changes(skipping.blocks(events)):
-                        changes = self._delivered(part, rules, emptied)
-                        if len(changes):
-                            rows += len(changes)
-                            yield self._rows.batch(changes)
-                    break
-                except ServerError as error:
-                    if error.code != NOT_IN_THE_LOG:
-                        raise
-                    self.context.report_data_loss(
-                        f"the server no longer has its log from {position_text(log.next_begins)} on: "
-                        f"{error.what}",
-                        split_id=split_id,
-                        remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
-                    )
-                # The server ends a connection on which it has refused to send its log.
-                connection = opened.enter_context(closing(connect(self.context.options)))
-                log.next_begins = _first_after(connection, log.next_begins)
-                log.last |= by_domain(gtids_at(connection, window.log, log.next_begins) or ())
+        if log.next_begins < window.end:
+            events = blocks(
+                connection, context.options, log=window.log, first=log.next_begins, end=window.end
+            )
+            try:
+                for part in log.changes(skipping.blocks(events)):
+                    changes = self._delivered(part, rules, emptied)
+                    if len(changes):
+                        rows += len(changes)
+                        yield self._rows.batch(changes)
+            except ServerError as error:
+                if error.code == NOT_IN_THE_LOG:
+                    raise OtherLogError(log.next_begins) from error
+                raise
         end, began = max(window.end, log.next_begins), log.file_began
-        self.context.send_event_to_coordinator(
+        context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
                 end=end,
@@ -214,11 +198,6 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 gtids=tuple((by_domain(skipping.passed) | log.last).values()),
                 file_began=began if began is not None and began[0] == end >> 32 else None,
             )
-        )
-
-    def _server(self, connection: Connection) -> str | None:
-        return checked(
-            self.context.options, "asking for its identity", lambda: variable(connection, "server_uid")
         )
 
     def _sent_before(self, kind: type[EventT], split_id: str) -> EventT | None:
@@ -230,7 +209,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         """Whether the window is read: not if another server has answered this attempt, or the first one."""
         earlier = self._sent_before(LogRead, split_id)
         was_read = earlier is not None and earlier.end > earlier.first
-        is_other = self._server(connection) != window.server
+        is_other = variable(connection, "server_uid") != window.server
         if is_other and was_read:
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",
@@ -308,13 +287,3 @@ class MysqlReader(SplitReader[MysqlSplit]):
         types = {column.name: type_of(column, self._charsets) for column in table.columns}
         self._columns.check(str(table.table), types, old=types)
         self._compared.add(table)
-
-
-def _first_after(connection: Connection, position: int) -> int:
-    """Where the first file begins that the server has after a position that its log lacks."""
-    failovers = failovers_of(position)
-    files = [row[0] for row in rows_of(connection, "SHOW BINARY LOGS")]
-    firsts = [position_of(file, FIRST_IN_FILE, failovers=failovers) for file in files]
-    if any(first >> 32 == position >> 32 for first in firsts):
-        raise OtherLogError(position)
-    return next((first for first in firsts if first > position), log_end(connection, failovers=failovers).end)

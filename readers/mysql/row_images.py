@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flip27_source.enumerators.mysql.event_blocks import numbers_at
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.mysql.event_blocks import numbers_at
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 

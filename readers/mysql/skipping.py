@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
+from flip27_source.enumerators.mysql.event_blocks import BEGINS, FORMAT_DESCRIPTION, ROTATE, EventBlock
 from flip27_source.enumerators.mysql.split import by_domain
 from flip27_source.errors import DataLossError
-from flip27_source.readers.mysql.event_blocks import BEGINS, EventBlock
 from flip27_source.readers.mysql.log import transactions_of
 
 _UNKNOWN = 0

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.mysql.event_blocks import numbers_at
 from flip27_source.readers.mysql import table_maps as kinds
 from flip27_source.readers.mysql.charsets import Charsets
-from flip27_source.readers.mysql.event_blocks import numbers_at
 from flip27_source.readers.mysql.row_images import Values
 from flip27_source.readers.mysql.table_maps import LogColumn
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s

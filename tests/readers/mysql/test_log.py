@@ -8,10 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from flip27_source.enumerators.mysql.connection import ServerError
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, ROTATE
+from flip27_source.enumerators.mysql.event_blocks import FORMAT_DESCRIPTION, ROTATE, event_blocks
 from flip27_source.enumerators.mysql.split import TableName, position_text
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.readers.mysql.event_blocks import event_blocks
 from flip27_source.readers.mysql.log import Emptied, WindowLog
 from flip27_source.readers.mysql.skipping import Skipping
 

@@ -10,14 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from flip27_source.enumerators.mysql.connection import ServerError
-from flip27_source.enumerators.mysql.dump import FORMAT_DESCRIPTION, GTID, ROTATE
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, failovers_of, position_of, position_text
-from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
+from flip27_source.snapshot_then_log.delivery import Int64s
 
-ANONYMOUS_GTID = 34
-BEGINS = (GTID, ANONYMOUS_GTID)
+Bytes = npt.NDArray[np.uint8]
+
+ROTATE, FORMAT_DESCRIPTION, GTID = 4, 15, 162
+_ANONYMOUS_GTID = 34
+BEGINS = (GTID, _ANONYMOUS_GTID)
 """The events with which transactions begin, and statements that are none."""
 
 _HEADER_BYTES, _CRC_BYTES = 19, 4
@@ -53,6 +56,11 @@ class EventBlock(NamedTuple):
 
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
+
+    def files_began(self) -> list[tuple[int, int]]:
+        """Of each file that begins, its position without an offset, and when the server began it."""
+        is_first = self.kinds == FORMAT_DESCRIPTION
+        return list(zip((self.positions[is_first] >> 32).tolist(), self.at_s[is_first].tolist(), strict=True))
 
     def flags(self, number: int) -> int:
         return int.from_bytes(self.raw[self.starts[number] - 2 : self.starts[number]], "little")
