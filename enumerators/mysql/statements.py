@@ -6,7 +6,7 @@ A statement is split into tokens, and judged by its first words. One that is not
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -19,36 +19,42 @@ _SQL_MODE, _CHARSETS, _CATALOG = 1, 4, 6
 
 _SKIPPED = r"\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*"
 """The server runs what is in a comment with an exclamation mark."""
-_TOKEN = r"|(?P<string>{string})|(?P<name>{name})|(?P<word>[\w$\x80-\U0010ffff]+)|(?P<sign>.)"
-_NAME = r"`(?:[^`]|``)*`"
 _WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{0})*{0}"
 
-_HARMLESS = {
-    *("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "XA", "SET", "USE", "GRANT", "REVOKE"),
-    *("OPTIMIZE", "REPAIR", "CHECK", "CHECKSUM", "FLUSH", "INSTALL", "UNINSTALL", "CACHE", "RESET", "PURGE"),
-    *("CHANGE", "LOCK", "UNLOCK", "SHOW", "EXPLAIN", "DESCRIBE", "BACKUP", "KILL", "COMMENT"),
-}
-"""First words of statements that change no rows; CREATE, DROP, ALTER and others are judged further."""
-_GIVE_OR_TAKE_ROWS = {
-    *(("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION")),
-    *(("CONVERT", "TABLE"), ("IMPORT", "TABLESPACE"), ("DISCARD", "TABLESPACE"), ("IMPORT", "PARTITION")),
-    *(("DISCARD", "PARTITION"),),
-}
-"""First words of the specifications of an ALTER TABLE whose rows the log does not have."""
-_CASCADES = {("ON", event, does) for event in ("DELETE", "UPDATE") for does in ("CASCADE", "SET")}
-_RENAME_INSIDE = ("COLUMN", "INDEX", "KEY")
+# Patterns of the beginnings of statements, in which a space follows each token.
+_ENDS = "(XA )?(COMMIT|ROLLBACK) "
+_UNDOES = "ROLLBACK (WORK )?TO "
+_EMPTIES = "TRUNCATE (TABLE )?"
+_DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
+_REPLACES = "CREATE OR REPLACE TABLE (IF NOT EXISTS )?"
+_DROPS = "(DROP|RENAME) TABLES? "
+_ALTERS = "ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?"
+_HARMLESS = (
+    "$|(BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|XA|SET|USE|GRANT|REVOKE|OPTIMIZE|REPAIR|CHECK|CHECKSUM"
+    "|FLUSH|INSTALL|UNINSTALL|CACHE|RESET|PURGE|CHANGE|LOCK|UNLOCK|SHOW|EXPLAIN|DESCRIBE|BACKUP|KILL|COMMENT"
+    "|TRUNCATE|CREATE|DROP|RENAME|ALTER) |ANALYZE ([A-Z_]+ )?TABLES? "
+)
+"""Statements that change no rows, unless one of the patterns above is theirs."""
+_MOVES_ROWS = (
+    "RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?AUTO_INCREMENT |CONVERT TABLE |(IMPORT|DISCARD) TABLESPACE "
+    "|(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION "
+)
+"""Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
+_CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
 class Token(NamedTuple):
     """A part of a statement.
 
     Attributes:
-        kind: string; name, which is quoted; word, in capitals; or sign.
+        text: a word in capitals, or a sign; empty for a string or a quoted name.
+        given: as it was written, without the quotes of a name.
+        may_name: whether it may be the name of something.
     """
 
-    kind: str
     text: str
     given: str
+    may_name: bool
 
 
 class Writing(NamedTuple):
@@ -89,64 +95,56 @@ class Statement:
     def __init__(self, sql: str, schema: str, modes: int = 0, *, folds: bool = False) -> None:
         self._schema = schema
         self._folds = folds
-        self._tokens = list(_tokens(sql, modes))
-        if self._words(2) == ("SET", "STATEMENT"):
-            after = [place for place, token in enumerate(self._tokens) if token[:2] == ("word", "FOR")]
-            self._tokens = self._tokens[after[0] + 1 :] if after else []
+        self._tokens: Sequence[Token] = list(_tokens(sql, modes))
+        self._tokens = self._after("SET STATEMENT .*? FOR ") or self._tokens
 
     @classmethod
-    def read(cls, body: bytes, writing: Writing, expand: Callable[[bytes], bytes] | None = None) -> Statement:
+    def read(cls, body: bytes, writing: Writing, expand: Callable[[bytes], bytes] = bytes) -> Statement:
         """The statement in the body of an event.
 
         Args:
-            expand: decompresses the text; None if it is not compressed.
+            expand: decompresses the text.
         """
         size, variables = body[8], body[13 : 13 + int.from_bytes(body[11:13], "little")]
         schema, text = body[13 + len(variables) :][:size], body[14 + len(variables) + size :]
         modes, collation = _session(variables)
-        sql = writing.decode(text if expand is None else expand(text), collation)
+        sql = writing.decode(expand(text), collation)
         return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds)
 
     @property
     def is_last(self) -> bool:
         """Whether it ends a transaction, which has no XID event."""
-        return self._words(1) == ("COMMIT",) or self._words(2) == ("XA", "COMMIT") or self.is_rollback
+        return self._begins(_ENDS) and self.undone_to is None
 
     @property
     def is_rollback(self) -> bool:
         """Whether it ends a transaction whose rows are undone."""
-        is_whole = self._words(1) == ("ROLLBACK",) and self.undone_to is None
-        return is_whole or self._words(2) == ("XA", "ROLLBACK")
+        return self.is_last and self._begins("(XA )?ROLLBACK ")
 
     @property
     def savepoint(self) -> str | None:
         """The name of the savepoint that it sets, in lower case."""
-        return self._tokens[1].given.lower() if self._words(1) == ("SAVEPOINT",) else None
+        return self._tokens[1].given.lower() if self._begins("SAVEPOINT ") else None
 
     @property
     def undone_to(self) -> str | None:
         """The name of the savepoint after which the rows of the transaction are undone, in lower case."""
-        is_to = self._words(1) == ("ROLLBACK",) and "TO" in [token.text for token in self._tokens[1:3]]
-        return self._tokens[-1].given.lower() if is_to else None
+        return self._tokens[-1].given.lower() if self._begins(_UNDOES) else None
 
     @property
     def emptied(self) -> TableName | None:
         """The table that a TRUNCATE empties."""
-        if self._words(1) != ("TRUNCATE",):
-            return None
-        at = 2 if self._words(2) == ("TRUNCATE", "TABLE") else 1
-        return next(self._names(self._tokens[at:]), None)
+        return next(self._names(self._after(_EMPTIES)), None)
 
     @property
     def cascading_key(self) -> str | None:
         """The name, if it has one, of a foreign key with which the engine changes rows by itself."""
-        texts, name = [token.text for token in self._tokens], ""
-        for at, token in enumerate(self._tokens):
-            if token.text == "CONSTRAINT" and at + 1 < len(texts):
-                name = self._tokens[at + 1].given
-            if tuple(texts[at : at + 3]) in _CASCADES:
-                return name
-        return None
+        shape = _shape(self._tokens)
+        found = re.search(_CASCADES, shape)
+        if found is None:
+            return None
+        names = [one.end() for one in re.finditer(_CONSTRAINT, shape[: found.start()])]
+        return self._tokens[shape.count(" ", 0, names[-1])].given if names else ""
 
     def losses(
         self, is_wanted: Callable[[TableName], bool], known: Collection[TableName]
@@ -157,84 +155,60 @@ class Statement:
             is_wanted: whether changes of a table are read.
             known: the tables that exist and are read.
         """
-        first, *_ = (*self._words(1), "")
-        if first in ("DROP", "CREATE", "RENAME", "ALTER"):
-            return self._losses_of_definition(first, is_wanted, known)
-        if first in _HARMLESS or not first or self.emptied is not None:
+        loss = Loss.GONE
+        if database := self._after(_DROPS_DATABASE):
+            dropped = self._table(database[0].given, "").schema
+            return [(table, Loss.DATABASE) for table in known if table.schema == dropped]
+        if self._begins(_DROPS):
+            named = list(self._names(self._after(_DROPS)))
+        elif self._begins(_REPLACES):
+            named = [*self._names(self._after(_REPLACES))][:1]
+        elif self._begins(_ALTERS):
+            named = self._moved(self._after(_ALTERS))
+            if self.cascading_key is not None:
+                named, loss = [*self._names(self._after(_ALTERS))][:1], Loss.CASCADES
+        elif self._begins(_HARMLESS):
             return []
-        if first == "ANALYZE" and {"TABLE", "TABLES"} & {*self._words(3)}:
-            return []
-        named = [(table, Loss.WRITTEN) for table in self._all_named(self._tokens) if is_wanted(table)]
-        schemas = {self._schema, *(table.schema for table in self._names(self._tokens))}
-        return named or [(table, Loss.PERHAPS) for table in known if table.schema in schemas]
-
-    def _losses_of_definition(
-        self, first: str, is_wanted: Callable[[TableName], bool], known: Collection[TableName]
-    ) -> list[tuple[TableName, Loss]]:
-        words = [token.text for token in self._tokens[:6] if token.kind == "word"]
-        replaces = first != "CREATE" or words[1:3] == ["OR", "REPLACE"]
-        what = next((word for word in words[1:] if word not in ("OR", "REPLACE", "ONLINE", "IGNORE")), "")
-        if not replaces:
-            return []
-        if what in ("DATABASE", "SCHEMA") and first != "ALTER":
-            dropped = [self._table(one.given, "") for one in self._after(what, "IF", "NOT", "EXISTS")[:1]]
-            return [
-                (table, Loss.DATABASE) for table in known for one in dropped if table.schema == one.schema
-            ]
-        if what not in ("TABLE", "TABLES"):
-            return []
-        if first == "ALTER":
-            tokens = self._after(what, "IF", "EXISTS")
-            target = list(self._names(tokens))[:1]
-            if self.cascading_key is not None and any(map(is_wanted, target)):
-                return [(table, Loss.CASCADES) for table in target]
-            named = self._moved(tokens, target, ignores="IGNORE" in words)
-        elif first == "CREATE":
-            named = list(self._names(self._after(what, "IF", "NOT", "EXISTS")))[:1]
         else:
-            named = self._all_named(self._after(what))
-        return [(table, Loss.GONE) for table in named if is_wanted(table)]
+            named, loss = list(self._names(self._tokens)), Loss.WRITTEN
+            if not any(map(is_wanted, named)):
+                schemas = {self._schema, *(table.schema for table in named)}
+                return [(table, Loss.PERHAPS) for table in known if table.schema in schemas]
+        return [(table, loss) for table in dict.fromkeys(named) if is_wanted(table)]
 
-    def _moved(self, tokens: list[Token], target: list[TableName], *, ignores: bool) -> list[TableName]:
+    def _moved(self, altered: Sequence[Token]) -> list[TableName]:
         """The tables that an ALTER TABLE gives or takes rows, or whose rows it gives other keys."""
-        depth, specification = 0, list[Token]()
-        specifications = [specification]
-        for token in tokens[3 if tokens[1:2] and tokens[1].text == "." else 1 :]:
-            depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "sign" else 0
-            if depth == 0 and token[:2] == ("sign", ","):
-                specifications.append(specification := [])
+        target = [*self._names(altered)][:1]
+        specifications, depth = [list[Token]()], 0
+        for token in altered[3 if _shape(altered[1:2]) == ". " else 1 :]:
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            if depth == 0 and token.text == ",":
+                specifications.append([])
             else:
-                specification.append(token)
-        moved = [
-            token for one in specifications if _moves_rows([token.text for token in one]) for token in one
-        ]
-        return sorted({*self._names(moved), *target}, key=str) if moved or ignores else []
+                specifications[-1].append(token)
+        moving = [one for one in specifications if re.match(_MOVES_ROWS, _shape(one))]
+        if not moving and not self._begins("ALTER (ONLINE )?IGNORE "):
+            return []
+        return [*target, *(table for one in moving for table in self._names(one))]
 
-    def _after(self, *words: str) -> list[Token]:
-        """The tokens after the first of these words, and after those others that follow it."""
-        at = next(place for place, one in enumerate(self._tokens) if one[:2] == ("word", words[0])) + 1
-        while at < len(self._tokens) and self._tokens[at][:2] in [("word", word) for word in words[1:]]:
-            at += 1
-        return self._tokens[at:]
+    def _begins(self, pattern: str) -> bool:
+        return re.match(pattern, _shape(self._tokens)) is not None
 
-    def _words(self, count: int) -> tuple[str, ...]:
-        return tuple(token.text for token in self._tokens[:count] if token.kind == "word")
+    def _after(self, pattern: str) -> Sequence[Token]:
+        """The tokens after a beginning of the statement; none if it begins otherwise."""
+        found = re.match(pattern, _shape(self._tokens))
+        return [] if found is None else self._tokens[found[0].count(" ") :]
 
-    def _all_named(self, tokens: list[Token]) -> list[TableName]:
-        return sorted(set(self._names(tokens)), key=str)
-
-    def _names(self, tokens: list[Token]) -> Iterator[TableName]:
+    def _names(self, tokens: Sequence[Token]) -> Iterator[TableName]:
         """Whatever may be a table in these tokens."""
         at = 0
         while at < len(tokens):
-            first, dot, second = (*tokens[at : at + 3], None, None, None)[:3]
+            first, *more = tokens[at : at + 3]
             at += 1
-            if first is None or first.kind not in ("name", "word"):
-                continue
-            if dot is not None and dot.text == "." and second is not None and second.kind != "sign":
-                yield self._table(first.given, second.given)
+            if first.may_name and len(more) == 2 and more[0].text == "." and more[1].may_name:
+                yield self._table(first.given, more[1].given)
                 at += 2
-            else:
+            elif first.may_name:
                 yield self._table(self._schema, first.given)
 
     def _table(self, *names: str) -> TableName:
@@ -242,27 +216,27 @@ class Statement:
         return TableName(schema=schema, name=name)
 
 
-def _moves_rows(specification: list[str]) -> bool:
-    first, second = (*specification, "", "")[:2]
-    if first == "RENAME":
-        return second not in _RENAME_INSIDE
-    if first == "ADD" and "AUTO_INCREMENT" in specification:
-        return True
-    return (first, second) in _GIVE_OR_TAKE_ROWS
+def _shape(tokens: Iterable[Token]) -> str:
+    """The words and signs of a statement, with a space after each token."""
+    return "".join(f"{token.text} " for token in tokens)
 
 
 def _tokens(sql: str, modes: int) -> Iterator[Token]:
-    quoted = _WITHOUT if modes & _NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
-    double = _WITHOUT.format('"') if modes & _ANSI_QUOTES else quoted.format('"')
-    names = f"{_NAME}|{double}" if modes & _ANSI_QUOTES else _NAME
-    strings = quoted.format("'") if modes & _ANSI_QUOTES else f"{quoted.format(chr(39))}|{double}"
-    for found in re.finditer(_SKIPPED + _TOKEN.format(string=strings, name=names), sql, re.DOTALL):
-        kind, text = found.lastgroup, found[0]
-        if kind == "name":
-            mark = text[0]
-            yield Token(kind, "", text[1:-1].replace(mark * 2, mark))
-        elif kind is not None:
-            yield Token(kind, text.upper() if kind == "word" else text if kind == "sign" else "", text)
+    escaped = _WITHOUT if modes & _NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
+    names, strings = [_WITHOUT.format("`")], [escaped.format("'")]
+    if modes & _ANSI_QUOTES:
+        names.append(_WITHOUT.format('"'))
+    else:
+        strings.append(escaped.format('"'))
+    quoted = f"(?P<string>{'|'.join(strings)})|(?P<name>{'|'.join(names)})"
+    pattern = rf"{_SKIPPED}|{quoted}|(?P<word>[\w$\x80-\U0010ffff]+)|(?P<sign>.)"
+    for found in re.finditer(pattern, sql, re.DOTALL):
+        text = found[0]
+        if found.lastgroup == "name":
+            yield Token("", text[1:-1].replace(text[0] * 2, text[0]), may_name=True)
+        elif found.lastgroup is not None:
+            is_word = found.lastgroup == "word"
+            yield Token("" if found.lastgroup == "string" else text.upper(), text, may_name=is_word)
 
 
 def _session(variables: bytes) -> tuple[int, int]:

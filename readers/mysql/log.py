@@ -110,7 +110,7 @@ class Part(NamedTuple):
         body, kind = self.block.body(event), self.block.kinds[event]
         if kind == _EXECUTE_LOAD:
             body = body[:13] + body[13 + _LOAD_BYTES :]
-        return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else None)
+        return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else bytes)
 
     def is_of_temporary_table(self, event: int) -> bool:
         return bool(self.block.flags(event) & _THREAD_SPECIFIC)
