@@ -92,13 +92,13 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     pos = np.array([one.position for one in part.transactions])[numbers]
     after, before = {}, {}
     for column, values in zip(table.columns, images.columns, strict=True):
-        if wanted is None or column.name in wanted or column.name in table.key_names:
+        if wanted is None or column.name in wanted or column.name in table.key:
             new = array_of(column, values.where(is_after), data, charsets)
             old = array_of(column, values.where(~is_after), data, charsets)
             after[column.name], before[column.name] = placed(new, op != DELETE), placed(old, op != CREATE)
     changes = Changes(
         table=table.table,
-        key=table.key_names,
+        key=table.key,
         op=op,
         pos=pos,
         # It grows by more than an event has rows.

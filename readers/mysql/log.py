@@ -30,15 +30,8 @@ from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP, _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = (
-    2,
-    16,
-    18,
-    19,
-    26,
-    38,
-    165,
-)
+_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP = 2, 16, 18, 19
+_INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
 _STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
 _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
@@ -139,6 +132,11 @@ class TableRows(NamedTuple):
     events: Sequence[int]
 
     @property
+    def transaction(self) -> Transaction:
+        """That of the last event."""
+        return self.part.transaction(self.events[-1])
+
+    @property
     def ops(self) -> Bytes:
         """The operation of each event, as the number of its letter."""
         ops: Bytes = _OPS[self.part.block.kinds[self.events]]
@@ -214,7 +212,7 @@ class WindowLog:
         self.next_begins = first
         self.last: dict[str, str] = {}
         self._open: Transaction | None = None
-        self._is_delivered = self._is_half_delivered = False
+        self._delivered_to = -1
         self._savepoints: dict[str, int] = {}
         self._described: dict[bytes, _Described] = {}
         self._present: dict[bytes, _Described] = {}
@@ -225,7 +223,9 @@ class WindowLog:
             self._check_file(block)
             if self._open is not None and block.kinds[0] in (ROTATE, FORMAT_DESCRIPTION):
                 self._give_up(self._open)
-            yield from self._changes_in(self._part(block))
+            for found in self._changes_in(self._part(block)):
+                self._delivered_to = max(self._delivered_to, found.transaction.position)
+                yield found
             if self._open is None and self.next_begins >= self._end:
                 break
         if self._open is not None:
@@ -246,7 +246,7 @@ class WindowLog:
 
         A server that was killed while it wrote the transaction has not committed it.
         """
-        if self._is_delivered:
+        if self._delivered_to >= unfinished.position:
             raise SplitReadError(
                 f"the transaction at {position_text(unfinished.position)} of the log has no end",
                 remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
@@ -265,14 +265,13 @@ class WindowLog:
         if last is _NONE or is_followed or part.has_end():
             self._open, ended = None, transactions
         else:
-            self._is_delivered = block.follows == "rest" or (self._is_delivered and last is self._open)
             self._open, ended = last, transactions[:-1]
             if block.follows == "end":
                 stop = int(begins[-1]) if count else 0
         self.last |= by_domain(one.gtid for one in ended if one.gtid is not None)
         if stop:
             self.next_begins = max(self.next_begins, int(block.ends[:stop].max()))
-        return Part(block, stop, begins, transactions, self._writing)
+        return part._replace(stop=stop)
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
         block, pending = part.block, dict[TableName, _Described]()
@@ -298,9 +297,6 @@ class WindowLog:
                 present.events.append(event)
             else:
                 yield from self._other(event, part, pending)
-        last = part.transactions[-1]
-        is_half = any(part.transaction(one.events[-1]) is last for one in pending.values())
-        self._is_half_delivered = self._open is last and (is_half or self._is_half_delivered)
         yield from _taken(pending, part)
 
     def _other(
@@ -337,8 +333,8 @@ class WindowLog:
     def _undo(self, part: Part, pending: dict[TableName, _Described], since: int, until: int) -> None:
         """Drop the rows of a transaction that were undone: those between two events."""
         begin = part.begin(until)
-        if begin < 0 and since < 0 and self._is_half_delivered:
-            transaction = part.transaction(until)
+        transaction = part.transaction(until)
+        if begin < 0 and since < 0 and self._delivered_to >= transaction.position:
             raise SplitReadError(
                 f"the large transaction at {position_text(transaction.position)} of the log was undone in "
                 "part, after some of its rows were delivered",

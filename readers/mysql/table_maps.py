@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import SEEK_CUR, BytesIO
 from typing import TypeVar
 
 from flip27_source.enumerators.mysql.column_types import ColumnType
@@ -68,23 +70,16 @@ class LogColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMap:
-    """A table as it was when the rows after this event were changed.
-
-    Attributes:
-        key: the indexes of the columns of its primary key.
-    """
+    """A table as it was when the rows after this event were changed; and the names of its key's columns."""
 
     table: TableName
     columns: tuple[LogColumn, ...]
-    key: tuple[int, ...]
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        return tuple(self.columns[number].name for number in self.key)
+    key: tuple[str, ...]
 
     def renamed(self, name_of: Callable[[str], str]) -> TableMap:
         """The table with other names of columns."""
-        return replace(self, columns=tuple(replace(one, name=name_of(one.name)) for one in self.columns))
+        columns = tuple(replace(one, name=name_of(one.name)) for one in self.columns)
+        return replace(self, columns=columns, key=tuple(map(name_of, self.key)))
 
     @property
     def integers(self) -> set[str]:
@@ -108,35 +103,6 @@ def logged_types(table: TableMap, charsets: Mapping[int, str]) -> dict[str, Colu
     }
 
 
-@dataclass(slots=True)
-class _Cursor:
-    data: bytes
-    at: int = 0
-
-    def take(self, size: int) -> bytes:
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def packed(self) -> int:
-        """A number in MySQL's form of variable length."""
-        first = self.take(1)[0]
-        size = {252: 2, 253: 3, 254: 8}.get(first, 0)
-        return int.from_bytes(self.take(size), "little") if size else first
-
-    def text(self) -> bytes:
-        return self.take(self.packed())
-
-    def numbers(self) -> list[int]:
-        return list(self._rest(self.packed))
-
-    def texts(self) -> list[bytes]:
-        return list(self._rest(self.text))
-
-    def _rest(self, take: Callable[[], ResultT]) -> Iterator[ResultT]:
-        while self.at < len(self.data):
-            yield take()
-
-
 def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[TableName, TableMap | None]:
     """The name of the table that an event describes, and the table if it is wanted.
 
@@ -146,45 +112,46 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[Tabl
     Raises:
         SplitReadError: the log does not have the names of the columns, or a type is not known.
     """
-    cursor = _Cursor(text)
+    event = BytesIO(text)
     # A zero is after each name.
-    schema, _, name, _ = (cursor.text(), cursor.take(1), cursor.text(), cursor.take(1))
+    schema, _, name, _ = _text(event), event.read(1), _text(event), event.read(1)
     table = TableName(schema=schema.decode(), name=name.decode())
     if not is_wanted(table):
         return table, None
-    kinds = cursor.text()
-    metas = _Cursor(cursor.text())
-    cursor.take((len(kinds) + 7) // 8)
-    found = [_kind_of(table, kind, metas) for kind in kinds]
-    more = _Metadata.read(cursor, [kind for kind, _ in found])
-    if len(more.names) != len(found):
+    types, metas = _text(event), BytesIO(_text(event))
+    event.seek((len(types) + 7) // 8, SEEK_CUR)
+    found = [_kind_of(table, kind, metas) for kind in types]
+    more = _Metadata([kind for kind, _ in found], event)
+    names = more.names()
+    if len(names) != len(found):
         raise SplitReadError(
             f"the log does not have the names of the columns of table {table}",
             remedy=f"SET GLOBAL binlog_row_metadata = FULL, and {START_AGAIN}",
         )
+    unsigned, labels, collations = more.unsigned(), more.labels(), more.collations()
     columns = [
         LogColumn(
-            name=more.names[number],
+            name=names[number],
             kind=kind,
             meta=meta,
             size=_size_of(kind, meta),
             prefix=_prefix_of(kind, meta),
-            is_unsigned=number in more.unsigned,
-            collation=more.collations.get(number, BINARY_COLLATION),
-            labels=more.labels.get(number, ()),
+            is_unsigned=number in unsigned,
+            collation=collations.get(number, BINARY_COLLATION),
+            labels=labels.get(number, ()),
         )
         for number, (kind, meta) in enumerate(found)
     ]
-    return table, TableMap(table=table, columns=tuple(columns), key=tuple(more.key))
+    return table, TableMap(table=table, columns=tuple(columns), key=tuple(names[at] for at in more.key()))
 
 
-def _kind_of(table: TableName, kind: int, metas: _Cursor) -> tuple[int, tuple[int, int]]:
+def _kind_of(table: TableName, kind: int, metas: BytesIO) -> tuple[int, tuple[int, int]]:
     if kind not in _META_BYTES:
         raise SplitReadError(
             f"table {table} has a column of the type {kind} in the log, which the mysql source does not read",
             remedy="leave the table out, or change the column: old temporal types are not supported",
         )
-    low, high, *_ = *metas.take(_META_BYTES[kind]), 0, 0
+    low, high, *_ = *metas.read(_META_BYTES[kind]), 0, 0
     if kind in (VARCHAR, VAR_STRING, VARCHAR_COMPRESSED):
         return kind, (low | high << 8, 0)
     if kind == STRING:
@@ -214,48 +181,66 @@ def _prefix_of(kind: int, meta: tuple[int, int]) -> int:
     return meta[0] if kind in (BLOB, GEOMETRY, BLOB_COMPRESSED) else 0
 
 
-@dataclass(slots=True, kw_only=True)
 class _Metadata:
-    """What the log has with ``binlog_row_metadata=FULL``; numbers are indexes of columns."""
+    """What the log has with ``binlog_row_metadata=FULL``; columns are given by their indexes.
 
-    names: list[str] = field(default_factory=list)
-    unsigned: set[int] = field(default_factory=set)
-    collations: dict[int, int] = field(default_factory=dict)
-    labels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    key: Sequence[int] = ()
+    Args:
+        kinds: the types of the columns.
+        event: the event from these data on: parts of several kinds.
+    """
 
-    @classmethod
-    def read(cls, cursor: _Cursor, kinds: Sequence[int]) -> _Metadata:
-        def of(*some: int) -> list[int]:
-            return [number for number, kind in enumerate(kinds) if kind in some]
+    def __init__(self, kinds: Sequence[int], event: BytesIO) -> None:
+        self._kinds = kinds
+        parts = _all(lambda data: (data.read(1)[0], _text(data)), event.read())
+        self._parts = defaultdict(bytes, parts)
 
-        found = cls()
-        collated = {
-            **dict.fromkeys((_DEFAULT_COLLATION, _COLLATIONS), of(*_TEXTS)),
-            **dict.fromkeys((_ENUM_DEFAULT_COLLATION, _ENUM_COLLATIONS), of(ENUM, SET)),
-        }
-        while cursor.at < len(cursor.data):
-            what, part = cursor.take(1)[0], _Cursor(cursor.text())
-            if what == _SIGNS:
-                bits = "".join(f"{byte:08b}" for byte in part.data)
-                found.unsigned = {
-                    number for number, bit in zip(of(*_NUMERIC), bits, strict=False) if bit == "1"
-                }
-            elif what == _NAMES:
-                found.names = [name.decode() for name in part.texts()]
-            elif what in collated:
-                has_default = what in (_DEFAULT_COLLATION, _ENUM_DEFAULT_COLLATION)
-                found.collations |= _collations(part.numbers(), collated[what], has_default=has_default)
-            elif what in (_SETS, _ENUMS):
-                for number in of(SET if what == _SETS else ENUM):
-                    found.labels[number] = tuple(part.text() for _ in range(part.packed()))
-            elif what in (_KEY, _KEY_WITH_PREFIX):
-                found.key = part.numbers()[:: 1 if what == _KEY else 2]
+    def names(self) -> list[str]:
+        return [name.decode() for name in _all(_text, self._parts[_NAMES])]
+
+    def unsigned(self) -> set[int]:
+        bits = "".join(f"{byte:08b}" for byte in self._parts[_SIGNS])
+        return {number for number, bit in zip(self._of(_NUMERIC), bits, strict=False) if bit == "1"}
+
+    def labels(self) -> dict[int, tuple[bytes, ...]]:
+        found = dict[int, tuple[bytes, ...]]()
+        for kind, part in ((SET, _SETS), (ENUM, _ENUMS)):
+            data = BytesIO(self._parts[part])
+            found |= {at: tuple(_text(data) for _ in range(_packed(data))) for at in self._of((kind,))}
         return found
 
+    def collations(self) -> dict[int, int]:
+        found = dict[int, int]()
+        for columns, each, default in (
+            (self._of(_TEXTS), _COLLATIONS, _DEFAULT_COLLATION),
+            (self._of((ENUM, SET)), _ENUM_COLLATIONS, _ENUM_DEFAULT_COLLATION),
+        ):
+            found |= zip(columns, _all(_packed, self._parts[each]), strict=False)
+            if numbers := _all(_packed, self._parts[default]):
+                others = zip(numbers[1::2], numbers[2::2], strict=True)
+                found |= dict.fromkeys(columns, numbers[0]) | {columns[at]: other for at, other in others}
+        return found
 
-def _collations(numbers: Sequence[int], columns: Sequence[int], *, has_default: bool) -> dict[int, int]:
-    if not has_default:
-        return dict(zip(columns, numbers, strict=True))
-    others = zip(numbers[1::2], numbers[2::2], strict=True)
-    return dict.fromkeys(columns, numbers[0]) | {columns[place]: collation for place, collation in others}
+    def key(self) -> list[int]:
+        return _all(_packed, self._parts[_KEY]) or _all(_packed, self._parts[_KEY_WITH_PREFIX])[::2]
+
+    def _of(self, kinds: Sequence[int]) -> list[int]:
+        return [number for number, kind in enumerate(self._kinds) if kind in kinds]
+
+
+def _packed(data: BytesIO) -> int:
+    """A number in MySQL's form of variable length."""
+    first = data.read(1)[0]
+    size = {252: 2, 253: 3, 254: 8}.get(first, 0)
+    return int.from_bytes(data.read(size), "little") if size else first
+
+
+def _text(data: BytesIO) -> bytes:
+    return data.read(_packed(data))
+
+
+def _all(read: Callable[[BytesIO], ResultT], data: bytes) -> list[ResultT]:
+    """What is read from the data up to their end."""
+    stream, found = BytesIO(data), []
+    while stream.tell() < len(data):
+        found.append(read(stream))
+    return found
