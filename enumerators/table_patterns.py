@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -76,6 +76,11 @@ class TableNames:
             raise ValueError(self.expected)
         return tuple(patterns)
 
+    def quoted(self, *names: str) -> str:
+        """A name, with its schema in front if there is one, as SQL."""
+        q = self.quote
+        return ".".join(q + name.replace(q, q * 2) + q for name in names)
+
     def _expression(self, part: str) -> str:
         if part.startswith(self.quote):
             return re.escape(part[1:-1].replace(self.quote * 2, self.quote))
@@ -86,7 +91,7 @@ class TableNames:
 
 
 def matched(
-    patterns: Iterable[TablePattern], schema: str, name: str, *, own_schema: str | None = None
+    patterns: Sequence[TablePattern], schema: str, name: str, *, own_schema: str | None = None
 ) -> bool:
     """Whether the table is named, and not left out."""
     found = {one.leaves_out for one in patterns if one.matches(schema, name, own_schema=own_schema)}

@@ -55,8 +55,7 @@ def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
 
 def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> Iterator[Finding]:
     try:
-        patterns = options.require(opts.TABLES, why="the mysql source reads tables")
-        tables = find_tables(connection, patterns, database=options[opts.DATABASE])
+        tables = find_tables(connection, options)
         if reads_log:
             check_logged(connection, [one.table for one in tables])
     except Flip27Error as error:

@@ -23,9 +23,6 @@ Row: TypeAlias = tuple[Any, ...]
 
 START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
 
-_SETTINGS = "SET time_zone = '+00:00', sql_mode = '', {} = 'REPEATABLE-READ'"
-_ISOLATION = ("tx_isolation", "transaction_isolation")
-"""The variable's name in MariaDB before 11.1, and its name in others."""
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
@@ -64,7 +61,7 @@ def connect(options: Options) -> Connection:
     converters = {key: one for key, one in pymysql.converters.conversions.items() if type(key) is not int}
     ca = options[opts.SSL_CA]
     with doing(options, "connecting"):
-        connection: Connection = pymysql.connect(
+        return pymysql.connect(
             host=options[opts.HOST],
             port=options[opts.PORT],
             user=options[opts.USER],
@@ -75,16 +72,11 @@ def connect(options: Options) -> Connection:
             write_timeout=options[opts.READ_TIMEOUT],
             charset="utf8mb4",
             autocommit=True,
+            init_command="SET time_zone = '+00:00'",
+            sql_mode="",
             conv=converters,
             **({} if ca is None else {"ssl_ca": ca, "ssl_verify_cert": True, "ssl_verify_identity": True}),
         )
-    try:
-        isolation = _ISOLATION[variable(connection, _ISOLATION[0]) is None]
-        rows_of(connection, _SETTINGS.format(isolation))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def place(options: Options) -> str:

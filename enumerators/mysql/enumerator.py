@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from flip27_source.enumerator import Backlog, BoundedRange
 from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import START_AGAIN, connect, doing, imported
-from flip27_source.enumerators.mysql.failover import Failover
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
 from flip27_source.enumerators.mysql.split import (
@@ -30,7 +30,6 @@ from flip27_source.enumerators.mysql.split import (
     by_domain,
 )
 from flip27_source.enumerators.mysql.state import MysqlState, chunk_split
-from flip27_source.enumerators.table_patterns import matched
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.assigner import PositionAssigner
@@ -90,9 +89,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
     ) -> None:
         if present is not None and present.log is not None:
             super().check_rewind(present, older, undone)
-
-    def _poll_once(self) -> tuple[Any, Any, Any]:
-        return self._poller.poll, self._polled, self._next_request
 
     def _first_of_log(self, position: int) -> MysqlSplit:
         return MysqlSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=position))
@@ -172,18 +168,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
                 skips=tuple(gtid for gtid in state.skips if gtid not in event.gtids),
             )
 
-    def close(self) -> None:
-        self._poller.close()
-
-    def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
-        assert result is not None
-        if result.setup is not None and self._state is None:
-            self._state = result.setup
-            self._assigner = self._assigner_of(result.setup)
+    def _take(self, result: PollResult) -> None:
         self._is_polling = not self._run.is_bounded
-        if result.failover is not None and not self._follow(result.failover):
+        if result.failover is not None and not self._follow(*result.failover):
             return
         assert self._assigner is not None
         self._take_tables(self._assigner, result)
@@ -193,25 +180,16 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
             self._assigner.cut(cut)
         self._publish_chunks()
 
-    def _follow(self, failover: Failover) -> bool:
+    def _follow(self, before: MysqlState, after: MysqlState) -> bool:
         """Go on with another server's log; False if more was read of the former one than the poll knew."""
         assigner, state = self._at_work
-        if failover.read_to != (state.start, state.chunks_to):
+        if (before.start, before.chunks_to) != (state.start, state.chunks_to):
             self._look_again()
             return False
-        self._state = replace(
-            state,
-            server=failover.server,
-            log=failover.log,
-            start=failover.start,
-            gtids=failover.gtids,
-            file_began=None,
-            skips=failover.skips,
-            assigner=assigner.stored(),
-        )
+        self._state = replace(after, assigner=assigner.stored(), chunks_read=state.chunks_read)
         # The marks of chunks that were read are below all positions of this log: their changes are delivered.
         self._assigner = self._assigner_of(self._state)
-        self._assigner.reads_up_to(failover.start)
+        self._assigner.reads_up_to(after.start)
         self._is_first_window, self._is_stored = True, False
         return True
 
@@ -219,8 +197,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
         """Read these tables of the option from now on, if the poll has listed them."""
         if result.tables is None:
             return
-        patterns, database = self.options_given[opts.TABLES] or (), self.options_given[opts.DATABASE]
-        assigner.keep(lambda table: matched(patterns, table.schema, table.name, own_schema=database))
+        assigner.keep(partial(opts.is_named, self.options_given))
         for found in result.tables:
             if self._run.reads_tables:
                 # In a batch read the chunks of a table could not be read in one snapshot.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import (
     START_AGAIN,
@@ -27,23 +27,6 @@ from flip27_source.errors import DataLossError
 from flip27_source.options import Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failover:
-    """How the log of another server continues a state.
-
-    Attributes:
-        read_to: ``start`` and ``chunks_to`` of this state.
-        server, log, start, gtids, skips: see MysqlState.
-    """
-
-    read_to: tuple[int, int]
-    server: str
-    log: str
-    start: int
-    gtids: tuple[str, ...]
-    skips: tuple[str, ...] = ()
-
-
 def failover(
     connection: Connection,
     options: Options,
@@ -51,16 +34,16 @@ def failover(
     *,
     server: str,
     report_data_loss: Callable[..., None],
-) -> Failover:
-    """Find where to go on in the log of another server.
+) -> MysqlState:
+    """The state from which to go on in the log of another server.
 
     Raises:
         DataLossError: the server does not have what was read, or its log was deleted before it was read.
     """
-    read_to = (state.start, state.chunks_to)
     needed = state.gtids + (state.chunk_gtids if state.chunks_to > state.start else ())
     logged = check_has(connection, options, needed)
     end = log_end(connection, failovers=failovers_of(state.start) + 1)
+    moved = replace(state, server=server, log=end.log, file_began=None, skips=())
     before_first = by_domain(gtids_at(connection, end.log, end.first) or ())
     ours = by_domain(state.gtids)
     own = tuple(gtid for domain, gtid in before_first.items() if domain not in ours)
@@ -81,11 +64,10 @@ def failover(
             f"{', '.join(gtids)} on, which another server had: it begins at {position_text(end.first)}",
             remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
         )
-        gtids = tuple((ours | before_first).values())
-        return Failover(read_to=read_to, server=server, log=end.log, start=end.first, gtids=gtids)
+        return replace(moved, start=end.first, gtids=tuple((ours | before_first).values()))
     there = by_domain(gtids_at(connection, end.log, start) or ())
     skips = tuple(gtid for domain, gtid in ours.items() if there.get(domain) != gtid and gtid in logged)
-    return Failover(read_to=read_to, server=server, log=end.log, start=start, gtids=gtids, skips=skips)
+    return replace(moved, start=start, gtids=gtids, skips=skips)
 
 
 def check_has(connection: Connection, options: Options, gtids: Iterable[str]) -> Collection[str]:

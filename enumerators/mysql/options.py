@@ -6,15 +6,16 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from flip27_source.enumerators.mysql.split import parse_position
+from flip27_source.enumerators.mysql.split import TableName, parse_position
 from flip27_source.enumerators.mysql.table_patterns import table_patterns
-from flip27_source.enumerators.table_patterns import TablePattern
+from flip27_source.enumerators.table_patterns import TablePattern, matched
 from flip27_source.enumerators.tables_with_log import options as log_options
 from flip27_source.options import (
     Change,
     FirstStartOption,
     NextBatchOption,
     Option,
+    Options,
     ReadingOption,
     duration_s,
     integer,
@@ -97,3 +98,9 @@ MYSQL_OPTIONS: tuple[Option[Any], ...] = (
     *CONNECTION_OPTIONS, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, MAX_LOG_LAG,
     DISCOVERY_INTERVAL, DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip
+
+
+def is_named(options: Options, table: TableName) -> bool:
+    """Whether the option ``tables`` names a table, and does not leave it out."""
+    patterns = options[TABLES] or ()
+    return matched(patterns, table.schema, table.name, own_schema=options[DATABASE])

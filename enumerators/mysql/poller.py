@@ -7,24 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing
 from flip27_source.enumerators.mysql.dump import file_began
-from flip27_source.enumerators.mysql.failover import Failover, failover, position_after
+from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.server import (
-    CatalogTable,
-    LogEnd,
-    check_log,
-    check_logged,
-    check_server,
-    find_tables,
-    gtids_at,
-    log_end,
-)
 from flip27_source.enumerators.mysql.split import failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
-from flip27_source.enumerators.table_patterns import matched
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
@@ -58,15 +48,16 @@ class PollResult:
 
     Attributes:
         setup: at the first poll of the first start, the state to begin with.
-        failover: if another server answers than the one of the state, how its log continues the state.
+        failover: if another server answers than the one of the state, the state as it was requested, and as
+            it goes on there.
         end: None if no log is read.
         tables: the tables of the option, if this poll has listed them; None otherwise.
     """
 
     setup: MysqlState | None
-    failover: Failover | None
-    end: LogEnd | None
-    tables: tuple[CatalogTable, ...] | None
+    failover: tuple[MysqlState, MysqlState] | None
+    end: server.LogEnd | None
+    tables: tuple[server.CatalogTable, ...] | None
     cuts: tuple[Cut, ...]
 
 
@@ -104,33 +95,33 @@ class ServerPoller:
             raise
 
     def _check(self, connection: Connection, state: MysqlState | None) -> None:
-        self._server = check_server(connection, reads_log=self._run.reads_log)
+        self._server = server.check_server(connection, reads_log=self._run.reads_log)
         if state is not None and state.log is not None and state.server == self._server:
             gtids = {*state.gtids} - {*state.skips}
-            check_log(connection, gtids, log=state.log, position=state.start)
+            server.check_log(connection, gtids, log=state.log, position=state.start)
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
-        tables: tuple[CatalogTable, ...] | None = None
+        tables: tuple[server.CatalogTable, ...] | None = None
         if time.monotonic() >= self._list_after:
-            patterns = self._options.require(opts.TABLES, why="the mysql source reads tables")
-            tables = tuple(find_tables(connection, patterns, database=self._options[opts.DATABASE]))
+            tables = tuple(server.find_tables(connection, self._options))
             if self._run.reads_log:
-                check_logged(connection, [one.table for one in tables])
+                server.check_logged(connection, [one.table for one in tables])
             for one in tables if has_all_columns(self._options) else ():
                 check_types(one, one.columns, change_format=self._options[opts.CHANGE_FORMAT])
             self._list_after = time.monotonic() + LISTING_S
         state, moved = request.state, None
         if state is not None and state.log is not None and state.server != self._server:
-            moved = failover(
+            after = failover(
                 connection, self._options, state, server=self._server, report_data_loss=self._report_data_loss
             )
-        failovers = failovers_of(moved.start if moved else state.start if state else 0)
-        end = log_end(connection, failovers=failovers) if self._run.reads_log else None
+            moved, state = (state, after), after
+        failovers = 0 if state is None else failovers_of(state.start)
+        end = server.log_end(connection, failovers=failovers) if self._run.reads_log else None
         setup = self._set_up(connection, end) if state is None else None
         found = self._cuts(connection, request, tables) if self._run.reads_tables else ()
         return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found)
 
-    def _set_up(self, connection: Connection, end: LogEnd | None) -> MysqlState:
+    def _set_up(self, connection: Connection, end: server.LogEnd | None) -> MysqlState:
         if end is None:
             return MysqlState(server=self._server, log=None, start=0, assigner=TablesState())
         start = end.end if self._run.reads_tables else self._start(connection, end)
@@ -139,11 +130,11 @@ class ServerPoller:
             log=end.log,
             start=start,
             assigner=TablesState(),
-            gtids=gtids_at(connection, end.log, start) or (),
+            gtids=server.gtids_at(connection, end.log, start) or (),
             file_began=file_began(self._options, log=end.log, position=start),
         )
 
-    def _start(self, connection: Connection, end: LogEnd) -> int:
+    def _start(self, connection: Connection, end: server.LogEnd) -> int:
         """Where reading the log begins without a snapshot."""
         given = self._options[opts.STARTING_POSITION]
         if given == "latest":
@@ -168,14 +159,10 @@ class ServerPoller:
         return given
 
     def _cuts(
-        self, connection: Connection, request: PollRequest, tables: tuple[CatalogTable, ...] | None
+        self, connection: Connection, request: PollRequest, tables: tuple[server.CatalogTable, ...] | None
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
-        patterns = self._options[opts.TABLES] or ()
-        database = self._options[opts.DATABASE]
-        old = [
-            one for one in request.cut if matched(patterns, one[0].schema, one[0].name, own_schema=database)
-        ]
+        old = [one for one in request.cut if opts.is_named(self._options, one[0])]
         new: list[Uncut] = [
             (one.table, one.cut_by, None)
             for one in tables or ()

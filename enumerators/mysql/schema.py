@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from flip27_source.enumerators.mysql.column_types import UNREAD_CHARSETS
 from flip27_source.enumerators.mysql.connection import Connection
-from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, DATABASE, ON_SCHEMA_CHANGE, TABLES
-from flip27_source.enumerators.mysql.server import CatalogTable, find_tables
-from flip27_source.enumerators.tables_with_log.schema import schema_of_all, with_change
+from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
+from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, left_out
+from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
@@ -24,24 +24,14 @@ _POSITION = (
     pa.field(GTID, pa.string()),
     pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
 )
-ENVELOPE_SCHEMA = pa.schema(
-    [
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("op", pa.string(), nullable=False),
-        pa.field("key", pa.string()),
-        pa.field("before", pa.string()),
-        pa.field("after", pa.string()),
-        *_POSITION,
-    ]
-)
+ENVELOPE_SCHEMA = pa.schema([*ENVELOPE_FIELDS, *_POSITION])
 
 
 def change_schema(connection: Connection, options: Options) -> pa.Schema:
     """The columns for the format that the options choose."""
     if options[CHANGE_FORMAT] == "envelope":
         return ENVELOPE_SCHEMA
-    patterns = options.require(TABLES, why="the mysql source reads tables")
-    tables = find_tables(connection, patterns, database=options[DATABASE])
+    tables = find_tables(connection, options)
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
     return schema_of_all([(one.table, typed_schema(one)) for one in tables])
@@ -57,8 +47,7 @@ def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: 
             "set onSchemaChange=ignore"
         )
         if change_format == "envelope":
-            remedy = "set changeFormat=typed with a schema without the column; or leave the table out: "
-            remedy += f"tables=..., -{table.table}"
+            remedy = f"set changeFormat=typed with a schema without the column; or {left_out(table.table)}"
         if kind.charset in UNREAD_CHARSETS:
             remedy = f"ALTER TABLE {table.table} CONVERT TO CHARACTER SET utf8mb4; or {remedy}"
         raise SchemaError(
@@ -83,10 +72,4 @@ def typed_schema(table: CatalogTable) -> pa.Schema:
     """The columns of one table and of its changes."""
     check_types(table, table.columns, change_format="typed")
     columns = [pa.field(name, kind.arrow) for name, kind in table.columns.items()]
-    of_change = [
-        pa.field(OP, pa.string(), nullable=False),
-        pa.field(BEFORE, pa.struct(columns)),
-        *_POSITION,
-        pa.field(TABLE, pa.string(), nullable=False),
-    ]
-    return with_change(table.table, columns, of_change)
+    return with_change(table.table, columns, columns, _POSITION)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, rows_of, variable
 from flip27_source.enumerators.mysql.split import (
@@ -20,10 +21,10 @@ from flip27_source.enumerators.mysql.split import (
 )
 from flip27_source.enumerators.mysql.statements import Statement
 from flip27_source.enumerators.mysql.table_patterns import quoted
-from flip27_source.enumerators.table_patterns import TablePattern, matched
+from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
+from flip27_source.options import Options
 
-_OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 _SETTINGS = {
     "log_bin": "ON",
     "binlog_format": "ROW",
@@ -33,7 +34,8 @@ _SETTINGS = {
 
 _TABLES = """
 SELECT table_schema, table_name, engine, table_type FROM information_schema.tables
-WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN ({own})
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
+AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
 ORDER BY table_schema, table_name
 """
 _COLUMNS = """
@@ -118,6 +120,7 @@ def _is_replica(connection: Connection) -> bool:
 
 def begin_snapshot(connection: Connection, *, failovers: int) -> int:
     """Begin a transaction with a snapshot, and return the position before which it has everything."""
+    rows_of(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     listed = rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
     found = {name.lower(): value for name, value in listed}
@@ -176,37 +179,39 @@ def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
     return all(there[name] == ours[name] for name in common) and bool(common or not there or not ours)
 
 
-def find_tables(
-    connection: Connection, patterns: Sequence[TablePattern], *, database: str | None
-) -> list[CatalogTable]:
+def find_tables(connection: Connection, options: Options) -> list[CatalogTable]:
     """The tables of the option ``tables``.
 
     Raises:
         DiscoveryError: a table that is named does not exist, or cannot be read.
     """
-    own = ", ".join(f"'{name}'" for name in _OWN_DATABASES)
-    listed = rows_of(connection, _TABLES.format(own=own))
-    chosen = [row for row in listed if matched(patterns, row[0], row[1], own_schema=database)]
+    patterns = options.require(opts.TABLES, why="the mysql source reads tables")
+    own = options[opts.DATABASE]
+    listed = [row for row in rows_of(connection, _TABLES) if matched(patterns, *row[:2], own_schema=own)]
     for pattern in patterns:
-        if pattern.is_name and not any(pattern.matches(*row[:2], own_schema=database) for row in chosen):
+        if pattern.is_name and not any(pattern.matches(*row[:2], own_schema=own) for row in listed):
             raise DiscoveryError(
                 f"table {pattern.text} of option tables does not exist, or the account may not read it",
                 remedy="create it, grant SELECT on it, or correct the option tables",
             )
-    for schema, name, engine, kind in chosen:
+    chosen = [(TableName(schema=schema, name=name), *more) for schema, name, *more in listed]
+    for table, engine, kind in chosen:
         if kind == "SYSTEM VERSIONED":
             raise DiscoveryError(
-                f"table {schema}.{name} is system-versioned, which the mysql source does not read",
-                remedy=f"ALTER TABLE {schema}.{name} DROP SYSTEM VERSIONING; or leave the table out: "
-                f"tables=..., -{schema}.{name}",
+                f"table {table} is system-versioned, which the mysql source does not read",
+                remedy=f"ALTER TABLE {table} DROP SYSTEM VERSIONING; or {left_out(table)}",
             )
         if engine != "InnoDB":
             raise DiscoveryError(
-                f"table {schema}.{name} has the engine {engine}, which has no snapshots of transactions",
-                remedy=f"ALTER TABLE {schema}.{name} ENGINE=InnoDB; or leave the table out: tables=..., "
-                f"-{schema}.{name}",
+                f"table {table} has the engine {engine}, which has no snapshots of transactions",
+                remedy=f"ALTER TABLE {table} ENGINE=InnoDB; or {left_out(table)}",
             )
-    return [catalog_table(connection, TableName(schema=row[0], name=row[1])) for row in chosen]
+    return [catalog_table(connection, table) for table, *_ in chosen]
+
+
+def left_out(table: TableName) -> str:
+    """The remedy for a table that cannot be read."""
+    return f"leave the table out: tables=..., -{table}"
 
 
 def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
@@ -228,8 +233,8 @@ def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
             raise DiscoveryError(
                 f"the foreign key {key} of table {table} deletes or updates rows together with those of "
                 "another table, and the log does not have these changes",
-                remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or leave the table "
-                f"out: tables=..., -{table}; or set snapshot=only",
+                remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or "
+                f"{left_out(table)}; or set snapshot=only",
             )
 
 
@@ -251,7 +256,7 @@ class AlteredKeyError(SplitReadError):
         super().__init__(
             f"table {table} is read in chunks along {', '.join(key)}, and not all of these are columns of "
             "integers any more",
-            remedy=f"{START_AGAIN}; or leave the table out: tables=..., -{table}",
+            remedy=f"{START_AGAIN}; or {left_out(table)}",
         )
 
 

@@ -143,9 +143,6 @@ class PostgresEnumerator(
             )
         super().check_rewind(present, older, undone)
 
-    def _poll_once(self) -> tuple[Any, Any, Any]:
-        return self._poller.poll, self._polled, self._next_request
-
     def _first_of_log(self, position: int) -> PostgresSplit:
         return PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=position))
 
@@ -248,16 +245,7 @@ class PostgresEnumerator(
                 )
             return self._has_other_log
 
-    def close(self) -> None:
-        self._poller.close()
-
-    def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
-        if error is not None:
-            raise error
-        assert result is not None
-        if result.setup is not None:
-            self._state = result.setup
-            self._assigner = self._assigner_of(result.setup)
+    def _take(self, result: PollResult) -> None:
         assert self._assigner is not None
         self._take_tables(self._assigner, result)
         if self._run.is_bounded:

@@ -8,7 +8,7 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of,
 from flip27_source.enumerators.postgres.column_types import arrow_type
 from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
-from flip27_source.enumerators.tables_with_log.schema import schema_of_all, with_change
+from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
 from flip27_source.options import Options
 
 OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
@@ -21,17 +21,7 @@ _POSITION = (
     pa.field(XID, pa.int64()),
     pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
 )
-ENVELOPE_SCHEMA = pa.schema(
-    [
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("op", pa.string(), nullable=False),
-        pa.field("key", pa.string()),
-        pa.field("before", pa.string()),
-        pa.field("after", pa.string()),
-        pa.field("unchanged", pa.list_(pa.string())),
-        *_POSITION,
-    ]
-)
+ENVELOPE_SCHEMA = pa.schema([*ENVELOPE_FIELDS, pa.field("unchanged", pa.list_(pa.string())), *_POSITION])
 DEBEZIUM_SCHEMA = pa.schema(
     [
         pa.field("key", pa.string()),
@@ -64,12 +54,5 @@ def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:
         else [field for field in columns if field.name in table.identity]
     )
     # A struct needs a field: a table without an identity has inserts only, so its struct is always null.
-    before = pa.struct(old or columns)
-    of_change = [
-        pa.field(OP, pa.string(), nullable=False),
-        pa.field(BEFORE, before),
-        pa.field(UNCHANGED, pa.list_(pa.string())),
-        *_POSITION,
-        pa.field(TABLE, pa.string(), nullable=False),
-    ]
-    return with_change(table.table, columns, of_change)
+    unchanged = pa.field(UNCHANGED, pa.list_(pa.string()))
+    return with_change(table.table, columns, old or columns, [unchanged, *_POSITION])

@@ -8,18 +8,14 @@ __all__ = [
     "TablePattern", "matched", "quoted", "quoted_with_parameters", "table_patterns", "with_parameters",
 ]  # fmt: skip
 
-table_patterns = TableNames(
+_names = TableNames(
     quote='"',
     schema="public",
     folds=True,
     expected='names such as public.orders, public.* or public."Orders" are expected, and -public.log_* for '
     "tables to leave out",
-).patterns
-
-
-def quoted(*names: str) -> str:
-    """A name, with its schema in front if there is one, as SQL."""
-    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+)
+table_patterns, quoted = _names.patterns, _names.quoted
 
 
 def quoted_with_parameters(*names: str) -> str:

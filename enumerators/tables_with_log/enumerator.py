@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
@@ -76,6 +76,16 @@ class ReadingState:
     chunks_read: int = 0
 
 
+class Poller(Protocol):
+    """Polls the server on a thread."""
+
+    def poll(self, request: Any, /) -> Any:
+        """The result for a request; its ``setup`` is the state to begin with, at the first start."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
 SplitT = TypeVar("SplitT", bound=Any)
 StateT = TypeVar("StateT", bound=ReadingState)
 AssignerT = TypeVar("AssignerT", bound=SnapshotThenLog[Any, Any])
@@ -93,7 +103,8 @@ class TablesWithLogEnumerator(
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split.
 
-    A split has either a ``chunk`` or a ``log``, and ``rows``; ``log.first`` is where the log begins.
+    A split has either a ``chunk`` or a ``log``, and ``rows``; ``log.first`` is where the log begins. A source
+    sets ``_poller``.
 
     Attributes:
         without_gaps: why edits cannot skip or move the log.
@@ -102,6 +113,7 @@ class TablesWithLogEnumerator(
 
     without_gaps: ClassVar[str]
     to_replay: ClassVar[str]
+    _poller: Poller
 
     def __init__(
         self, context: SplitEnumeratorContext[SplitT], options: Options, state: StateT | None = None
@@ -123,8 +135,12 @@ class TablesWithLogEnumerator(
         """The unread chunks whose bounds are known, assigned or not."""
 
     @abstractmethod
-    def _poll_once(self) -> tuple[Any, Any, Any]:
-        """The work of a poll, its handler and its argument, for ``call_async``."""
+    def _next_request(self, live: Sequence[SplitT]) -> Any:
+        """The request for the next poll."""
+
+    @abstractmethod
+    def _take(self, result: Any) -> None:
+        """Take the result of a poll."""
 
     @abstractmethod
     def _assigner_of(self, state: StateT) -> AssignerT:
@@ -205,14 +221,24 @@ class TablesWithLogEnumerator(
     def _poll(self) -> None:
         """Poll the server: once in a run that ends, otherwise again and again."""
         self._is_polling = True
-        work, handler, argument = self._poll_once()
         self.context.call_async(
-            work,
-            handler,
-            argument=argument,
+            self._poller.poll,
+            self._polled,
+            argument=self._next_request,
             period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
         )
+
+    def _polled(self, result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        if result.setup is not None and self._state is None:
+            self._state = result.setup
+            self._assigner = self._assigner_of(result.setup)
+        self._take(result)
+
+    def close(self) -> None:
+        self._poller.close()
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the log once, and chunks as long as not too many are assigned."""

@@ -8,6 +8,13 @@ import pyarrow as pa
 
 from flip27_source.errors import SchemaError
 
+ENVELOPE_FIELDS = (
+    pa.field("table", pa.string(), nullable=False),
+    pa.field("op", pa.string(), nullable=False),
+    *(pa.field(name, pa.string()) for name in ("key", "before", "after")),
+)
+"""The columns of ``changeFormat=envelope`` that do not depend on the server."""
+
 
 def schema_of_all(tables: Sequence[tuple[object, pa.Schema]]) -> pa.Schema:
     """The schema of all of these tables, which has to be the same; of each its name and its schema."""
@@ -22,8 +29,21 @@ def schema_of_all(tables: Sequence[tuple[object, pa.Schema]]) -> pa.Schema:
     return schema
 
 
-def with_change(table: object, columns: Sequence[pa.Field], of_change: Sequence[pa.Field]) -> pa.Schema:
-    """The columns of a table, then those of the change; a DataFrame ignores the case of their names."""
+def with_change(
+    table: object, columns: Sequence[pa.Field], before: Sequence[pa.Field], of_server: Sequence[pa.Field]
+) -> pa.Schema:
+    """The columns of a table, then those of the change; a DataFrame ignores the case of their names.
+
+    Args:
+        before: the columns of the row before the change.
+        of_server: the columns of the change that depend on the server.
+    """
+    of_change = [
+        pa.field("_op", pa.string(), nullable=False),
+        pa.field("_before", pa.struct(before)),
+        *of_server,
+        pa.field("_table", pa.string(), nullable=False),
+    ]
     known = {field.name: f"the column {field.name} of the change" for field in of_change}
     for field in columns:
         other = known.setdefault(field.name.lower(), f"its column {field.name}")

@@ -134,26 +134,23 @@ def _with_moves(changes: Changes) -> Changes:
 def emptying(event: Emptied, columns: Mapping[str, pa.DataType]) -> Changes:
     """A TRUNCATE as a change without rows."""
     nulls = {name: pa.nulls(1, type) for name, type in columns.items()}
-    changes = _at_once(TRUNCATE, event.table, nulls, rows=1, position=event.transaction.position)
-    return replace(changes, seq=np.array([event.seq]), transactions=[event.transaction])
+    one = rows_of_chunk(event.table, (), nulls, rows=1, position=event.transaction.position)
+    op, seq = np.array([TRUNCATE], np.uint8), np.array([event.seq])
+    return replace(one, op=op, seq=seq, transactions=[event.transaction])
 
 
 def rows_of_chunk(
     table: TableName, key: tuple[str, ...], columns: Mapping[str, pa.Array], *, rows: int, position: int
 ) -> Changes:
     """Rows that were read from a table in a snapshot at this position."""
-    return replace(_at_once(READ, table, columns, rows=rows, position=position), key=key)
-
-
-def _at_once(
-    op: int, table: TableName, columns: Mapping[str, pa.Array], *, rows: int, position: int
-) -> Changes:
+    zeros = np.zeros(rows, np.int64)
     return Changes(
         table=table,
-        op=np.full(rows, op, np.uint8),
-        pos=np.full(rows, position, np.int64),
-        seq=np.zeros(rows, np.int64),
-        numbers=np.zeros(rows, np.int64),
+        key=key,
+        op=np.full(rows, READ, np.uint8),
+        pos=zeros + position,
+        seq=zeros,
+        numbers=zeros,
         after=columns,
         before={name: pa.nulls(rows, values.type) for name, values in columns.items()},
     )

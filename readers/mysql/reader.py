@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import pyarrow as pa
 
 from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.connection import (
     START_AGAIN,
     Connection,
@@ -27,15 +29,6 @@ from flip27_source.enumerators.mysql.connection import (
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
 from flip27_source.enumerators.mysql.failover import check_has
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.server import (
-    AlteredKeyError,
-    CatalogTable,
-    OtherLogError,
-    catalog_table,
-    check_log,
-    gtids_at,
-    log_written_to,
-)
 from flip27_source.enumerators.mysql.split import (
     ChunkRead,
     LogRead,
@@ -47,14 +40,14 @@ from flip27_source.enumerators.mysql.split import (
     parse_gtids,
     position_text,
 )
-from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit, SourceEvent
-from flip27_source.reader import SourceReaderContext, SplitReader
-from flip27_source.readers.schemas.column_changes import ColumnChanges
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.changes.reader import ChangesReader
 from flip27_source.source_options import ON_DATA_LOSS
 
 if TYPE_CHECKING:
+    from flip27_source.readers.mysql.change_rows import TypedRows
     from flip27_source.readers.mysql.changes import Changes
     from flip27_source.readers.mysql.log import Emptied, TableRows
     from flip27_source.readers.mysql.table_maps import TableMap
@@ -62,23 +55,17 @@ if TYPE_CHECKING:
 EventT = TypeVar("EventT", bound=SourceEvent)
 
 
-class MysqlReader(SplitReader[MysqlSplit]):
+class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     """Reads chunks and windows, and reports each in an event."""
 
     options: ClassVar = opts.MYSQL_OPTIONS
-    repeatable: ClassVar[bool] = False
 
-    def open(self, context: SourceReaderContext) -> None:
-        """Prepare the rows; connections are made when they are needed."""
+    def _rows_of(self, context: SourceReaderContext) -> TypedRows:
         from flip27_source.readers.mysql.change_rows import change_rows
 
-        super().open(context)
-        self._rows = change_rows(context.schema, context.options)
-        self._columns = ColumnChanges(
-            context, self._rows.columns_read, mode=context.options[opts.ON_SCHEMA_CHANGE]
-        )
         self._compared: set[TableMap] = set()
         self._known: dict[TableMap, TableMap] = {}
+        return change_rows(context.schema, context.options)
 
     def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         options = self.context.options
@@ -96,10 +83,6 @@ class MysqlReader(SplitReader[MysqlSplit]):
             # What may be reported was. This would be counted as a loss, too, and the log be skipped.
             raise SplitReadError(error.what, remedy=error.remedy) from error
 
-    def must_read(self, split: MysqlSplit) -> bool:
-        """Whether it is a window of the log: later changes change the rows of earlier ones."""
-        return split.log is not None
-
     def _read_chunk(self, connection: Connection, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.changes import rows_of_chunk
         from flip27_source.readers.mysql.chunk_rows import begin, blocks
@@ -113,13 +96,13 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 raise ReturnSplit(f"another server than that of the log answers for {split.split_id}")
             # Rows that are newer than those that were reported: the log has the difference.
             check_has(connection, self.context.options, earlier.gtids)
-            chunk = replace(chunk, barrier=log_written_to(connection, failovers=0))
+            chunk = replace(chunk, barrier=server.log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
-        table = catalog_table(connection, chunk.table).renamed(self._rows.own_name)
+        table = server.catalog_table(connection, chunk.table).renamed(self._rows.own_name)
         self._check_types(table)
         integers = {name for name, kind in table.columns.items() if kind.is_integer}
         if not {*self._own_names(chunk.key)} <= integers:
-            raise AlteredKeyError(chunk.table, chunk.key)
+            raise server.AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
         if earlier is not None:
@@ -150,14 +133,15 @@ class MysqlReader(SplitReader[MysqlSplit]):
         if not self._may_read(connection, split_id, window):
             context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
-        logged = check_log(connection, window.after, log=window.log, position=window.begins)
+        logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         rules = {one.table: replace(one, key=self._own_names(one.key)) for one in window.rules}
+        known = {*rules, *window.known}
         log = WindowLog(
             first=window.begins,
             end=window.end,
-            is_wanted=self._named if window.by_name else {*rules, *window.known}.__contains__,
-            known={*rules, *window.known},
+            is_wanted=partial(opts.is_named, context.options) if window.by_name else known.__contains__,
+            known=known,
             report_loss=lambda what: context.report_data_loss(what, split_id=split_id, remedy=START_AGAIN),
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
@@ -171,7 +155,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
                 remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
             log.next_begins = logged.first
-            log.last |= by_domain(gtids_at(connection, window.log, logged.first) or ())
+            log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
         skipping = Skipping(window.skips, end=window.end)
         rows, emptied = 0, dict[TableName, None]()
         if log.next_begins < window.end:
@@ -186,7 +170,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
                         yield self._rows.batch(changes)
             except ServerError as error:
                 if error.code == NOT_IN_THE_LOG:
-                    raise OtherLogError(log.next_begins) from error
+                    raise server.OtherLogError(log.next_begins) from error
                 raise
         end, began = max(window.end, log.next_begins), log.file_began
         context.send_event_to_coordinator(
@@ -217,10 +201,6 @@ class MysqlReader(SplitReader[MysqlSplit]):
             )
         return was_read or (earlier is None and not is_other)
 
-    def _named(self, table: TableName) -> bool:
-        patterns, database = self.context.options[opts.TABLES] or (), self.context.options[opts.DATABASE]
-        return matched(patterns, table.schema, table.name, own_schema=database)
-
     def _delivered(
         self, part: TableRows | Emptied, rules: dict[TableName, TableRules], emptied: dict[TableName, None]
     ) -> Changes:
@@ -237,7 +217,7 @@ class MysqlReader(SplitReader[MysqlSplit]):
         else:
             key = () if rule is None or not rule.bounds else rule.key
             if not {*key} <= part.table.integers:
-                raise AlteredKeyError(part.table.table, key)
+                raise server.AlteredKeyError(part.table.table, key)
             changes = changes_of(part, self._charsets, None if wanted is None else [*wanted, *key])
         if rule is not None:
             if is_emptied_between(changes, rule):
@@ -256,15 +236,17 @@ class MysqlReader(SplitReader[MysqlSplit]):
         from flip27_source.readers.mysql.table_maps import logged_types
 
         known = table.renamed(self._rows.own_name)
-        logged = CatalogTable(table=known.table, columns=logged_types(known, self._charsets.names), key=())
+        logged = server.CatalogTable(
+            table=known.table, columns=logged_types(known, self._charsets.names), key=()
+        )
         self._check_types(logged)
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with closing(connect(self.context.options)) as connection:
-                self._check_types(catalog_table(connection, known.table).renamed(self._rows.own_name))
+                self._check_types(server.catalog_table(connection, known.table).renamed(self._rows.own_name))
         self._known[table] = known
         return known
 
-    def _check_types(self, table: CatalogTable) -> None:
+    def _check_types(self, table: server.CatalogTable) -> None:
         wanted = [name for name in table.columns if self._is_read(name)]
         check_types(table, wanted, change_format=self.context.options[opts.CHANGE_FORMAT])
 

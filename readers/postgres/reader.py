@@ -42,9 +42,9 @@ from flip27_source.enumerators.postgres.split import (
 )
 from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.reader import SourceReaderContext, SplitReader
-from flip27_source.readers.postgres.change_rows import change_rows
-from flip27_source.readers.schemas.column_changes import ColumnChanges
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.changes.reader import ChangesReader
+from flip27_source.readers.postgres.change_rows import ChangeRows, change_rows
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -75,24 +75,18 @@ class _Totals:
     last: Committed | None = None
 
 
-class PostgresReader(SplitReader[PostgresSplit]):
+class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
     """Reads chunks and windows, and reports each in an event."""
 
     options: ClassVar = opts.POSTGRES_OPTIONS
-    repeatable: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._side: Connection | None = None
         self._compared: set[Relation] = set()
-
-    def open(self, context: SourceReaderContext) -> None:
-        """Prepare the rows; connections are made when they are needed."""
-        super().open(context)
-        self._rows = change_rows(context.schema, context.options)
-        self._columns = ColumnChanges(
-            context, self._rows.columns_read, mode=context.options[opts.ON_SCHEMA_CHANGE]
-        )
         self._types: dict[tuple[int, int], PgType] = {}
+
+    def _rows_of(self, context: SourceReaderContext) -> ChangeRows:
+        return change_rows(context.schema, context.options)
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
         psycopg = imported()
@@ -104,13 +98,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
         except psycopg.Error as error:
             said = failed(self.context.options, f"reading {split.split_id}", error)
             raise SplitReadError(said.what, remedy=said.remedy) from None
-
-    def must_read(self, split: PostgresSplit) -> bool:
-        """Whether it is a window of the log: later changes change the rows of earlier ones.
-
-        The slot moves on with later windows, so it could not be read any more.
-        """
-        return split.log is not None
 
     def close(self) -> None:
         if self._side is not None:
