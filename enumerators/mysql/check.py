@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
@@ -24,7 +23,7 @@ def findings(options: Options) -> Iterator[Finding]:
     """All findings."""
     reads_log = options[opts.SNAPSHOT] != "only"
     try:
-        with doing(options, "checking"), closing(connect(options)) as connection:
+        with doing(options, "checking"), connect(options) as connection:
             yield from _of_server(connection, reads_log=reads_log)
             yield from _of_tables(connection, options, reads_log=reads_log)
             if reads_log:
@@ -74,7 +73,7 @@ def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> 
 def _of_log(connection: Connection, options: Options) -> Finding:
     """Read the first event of the log, as a task would."""
     try:
-        with doing(options, "reading the log"), closing(connect(options)) as stream:
+        with doing(options, "reading the log"), connect(options) as stream:
             end = log_end(connection, failovers=0)
             next(blocks(stream, options, log=end.log, first=end.first))
     except ServerError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import closing
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import (
@@ -50,7 +49,7 @@ def file_began(options: Options, *, log: str, position: int) -> tuple[int, int] 
 
     A log that was deleted and begun anew has files of the same names, at another time.
     """
-    with closing(connect(options)) as stream:
+    with connect(options) as stream:
         found = blocks(stream, options, log=log, first=position)
         return next((file for block in found for file in block.files_began()), None)
 

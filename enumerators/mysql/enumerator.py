@@ -7,7 +7,6 @@ thread; what is read when is decided by :mod:`flip27_source.snapshot_then_log.as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -61,7 +60,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
-        with doing(options, "querying the columns"), closing(connect(options)) as connection:
+        with doing(options, "querying the columns"), connect(options) as connection:
             return change_schema(connection, options)
 
     @classmethod

@@ -20,8 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 
 ROTATE, FORMAT_DESCRIPTION, GTID = 4, 15, 162
 _ANONYMOUS_GTID = 34
-BEGINS = (GTID, _ANONYMOUS_GTID)
-"""The events with which transactions begin, and statements that are none."""
+_BEGINS = (GTID, _ANONYMOUS_GTID)
 
 _HEADER_BYTES, _CRC_BYTES = 19, 4
 _RESIDUE = 0x2144DF1C
@@ -53,6 +52,15 @@ class EventBlock(NamedTuple):
     servers: Int64s
     starts: Int64s
     stops: Int64s
+
+    @property
+    def begins(self) -> Int64s:
+        """The events with which transactions begin, and statements that are none."""
+        return np.flatnonzero(np.isin(self.kinds, _BEGINS))
+
+    @property
+    def begins_file(self) -> bool:
+        return self.kinds[0] in (ROTATE, FORMAT_DESCRIPTION)
 
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
@@ -94,7 +102,7 @@ def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[
         found.append(packet)
         size += len(packet)
         if size >= most:
-            last = next((at for at in range(len(found) - 1, 0, -1) if found[at][4] in BEGINS), None)
+            last = next((at for at in range(len(found) - 1, 0, -1) if found[at][4] in _BEGINS), None)
             block = _block(found[:last], file, crc_bytes, follows="rest" if last is None else "begin")
             found = [] if last is None else found[last:]
             size, most = sum(map(len, found)), min(_MOST_BYTES, max(_LEAST_BYTES, end - int(block.ends[-1])))

@@ -6,7 +6,6 @@ They are found by their GTIDs, as a replica of MariaDB finds them. Nothing here 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import closing
 from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import (
@@ -103,7 +102,7 @@ def position_after(
     """
     # Before the log is searched: what is written meanwhile comes later.
     written_to = log_written_to(connection, failovers=failovers_of(first))
-    with closing(connect(options)) as stream:
+    with connect(options) as stream:
         rows_of(stream, "SET @slave_connect_state = %s", [",".join(gtids)])
         for block in blocks(stream, options, log=log, first=first):
             # Events that are made for the replica have no position.

@@ -36,12 +36,7 @@ def _start(value: str) -> str | int:
 
 CHANGE_FORMAT = log_options.CHANGE_FORMAT
 CONNECT_TIMEOUT = log_options.CONNECT_TIMEOUT
-DISCOVERY_INTERVAL = log_options.DISCOVERY_INTERVAL
-DISCOVERY_RETRIES = log_options.DISCOVERY_RETRIES
-MAX_LOG_LAG = log_options.MAX_LOG_LAG
 ON_SCHEMA_CHANGE = log_options.ON_SCHEMA_CHANGE
-PASSWORD = log_options.PASSWORD
-PASSWORD_ENV = log_options.PASSWORD_ENV
 SNAPSHOT = log_options.SNAPSHOT
 HOST: Option[str] = ReadingOption(
     name="host", parse=str, default_text="127.0.0.1", doc="Host of the MariaDB server."
@@ -91,12 +86,10 @@ STARTING_POSITION: Option[str | int] = FirstStartOption(
     "has, latest is the end of the log, binlog.000017:1234 is a position, and 0-1-1234 the global "
     "transaction id (GTID) after which reading begins, or a list of them.",
 )
-CONNECTION_OPTIONS: tuple[Option[Any], ...] = (
-    HOST, PORT, DATABASE, USER, PASSWORD_ENV, PASSWORD, CONNECT_TIMEOUT, READ_TIMEOUT, SSL_CA,
-)  # fmt: skip
 MYSQL_OPTIONS: tuple[Option[Any], ...] = (
-    *CONNECTION_OPTIONS, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, MAX_LOG_LAG,
-    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
+    HOST, PORT, DATABASE, USER, log_options.PASSWORD_ENV, log_options.PASSWORD, CONNECT_TIMEOUT, READ_TIMEOUT,
+    SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, log_options.MAX_LOG_LAG,
+    log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip
 
 

@@ -25,12 +25,8 @@ from flip27_source.enumerators.table_patterns import matched
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
 from flip27_source.options import Options
 
-_SETTINGS = {
-    "log_bin": "ON",
-    "binlog_format": "ROW",
-    "binlog_row_image": "FULL",
-    "binlog_row_metadata": "FULL",
-}
+_SETTINGS = {"log_bin": "ON", "binlog_format": "ROW"}
+_SETTINGS |= dict.fromkeys(("binlog_row_image", "binlog_row_metadata"), "FULL")
 
 _TABLES = """
 SELECT table_schema, table_name, engine, table_type FROM information_schema.tables

@@ -122,10 +122,9 @@ class MysqlSplit:
 
     @property
     def size(self) -> SplitSize:
-        if self.log is None:
-            return SplitSize(files=0, rows=self.rows)
         log = self.log
-        return SplitSize(files=0, rows=self.rows, bytes=None if log.end is None else log.end - log.first)
+        size = None if log is None or log.end is None else log.end - log.first
+        return SplitSize(files=0, rows=self.rows, bytes=size)
 
 
 @dataclass(frozen=True, slots=True)

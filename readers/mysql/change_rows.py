@@ -95,18 +95,12 @@ def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
 def _cast(values: pa.Array, field: pa.Field, changes: Changes) -> pa.Array:
     if values.type == field.type:
         return values
-    column = f"column {field.name} of table {changes.table}"
     try:
         return values.cast(field.type)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SplitReadError(
-            f"{column} has a value that is not a {field.type}: {error}",
+            f"column {field.name} of table {changes.table} has a value that is not a {field.type}: {error}",
             remedy="give the column a type in the schema that has all of its values, such as string",
-        ) from None
-    except pa.ArrowNotImplementedError:
-        raise SplitReadError(
-            f"{column} has the type {values.type}, which cannot become {field.type}",
-            remedy="give the column the type of the table in the schema",
         ) from None
 
 

@@ -7,21 +7,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.event_blocks import (
-    BEGINS,
-    FORMAT_DESCRIPTION,
-    GTID,
-    PADDING,
-    ROTATE,
-    EventBlock,
-    numbers_at,
-)
+from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
 from flip27_source.enumerators.mysql.server import OtherLogError
 from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import Statement, Writing
@@ -73,15 +64,6 @@ class Emptied(NamedTuple):
     seq: int
 
 
-@dataclass(slots=True)
-class _Described:
-    """A table as the log describes it, None if it is not wanted; and its events that are not yielded yet."""
-
-    name: TableName
-    table: TableMap | None
-    events: list[int] = field(default_factory=list)
-
-
 class Part(NamedTuple):
     """The part of a block that is read: the events before ``stop``.
 
@@ -129,7 +111,7 @@ class TableRows(NamedTuple):
 
     table: TableMap
     part: Part
-    events: Sequence[int]
+    events: list[int]
 
     @property
     def transaction(self) -> Transaction:
@@ -214,14 +196,14 @@ class WindowLog:
         self._open: Transaction | None = None
         self._delivered_to = -1
         self._savepoints: dict[str, int] = {}
-        self._described: dict[bytes, _Described] = {}
-        self._present: dict[bytes, _Described] = {}
+        self._described: dict[bytes, TableMap | None] = {}
+        self._present: dict[bytes, TableMap | None] = {}
 
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
         for block in blocks:
             self._check_file(block)
-            if self._open is not None and block.kinds[0] in (ROTATE, FORMAT_DESCRIPTION):
+            if self._open is not None and block.begins_file:
                 self._give_up(self._open)
             for found in self._changes_in(self._part(block)):
                 self._delivered_to = max(self._delivered_to, found.transaction.position)
@@ -255,7 +237,7 @@ class WindowLog:
 
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
-        begins = np.flatnonzero(np.isin(block.kinds, BEGINS))
+        begins = block.begins
         count = int(np.searchsorted(block.positions[begins], self._end))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
@@ -274,33 +256,31 @@ class WindowLog:
         return part._replace(stop=stop)
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
-        block, pending = part.block, dict[TableName, _Described]()
+        block, pending = part.block, dict[TableName, TableRows]()
         self._savepoints = {}
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
+            number = block.raw[start : start + 6]
             if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
-                described = self._described.get(text)
-                if described is None:
-                    described = self._described[text] = _Described(*table_map(text, self._is_wanted))
-                self._present[block.raw[start : start + 6]] = described
-            elif kind in _ROWS:
-                present = self._present.get(block.raw[start : start + 6])
-                if present is None or present.table is None:
-                    continue
-                if not present.events:
-                    if present.name in pending:
-                        # The table had other columns before.
-                        yield from _taken(pending, part)
-                    pending[present.name] = present
-                present.events.append(event)
-            else:
+                if text not in self._described:
+                    self._described[text] = table_map(text, self._is_wanted)
+                self._present[number] = self._described[text]
+            elif kind not in _ROWS:
                 yield from self._other(event, part, pending)
-        yield from _taken(pending, part)
+            elif (table := self._present.get(number)) is not None:
+                rows = pending.get(table.table)
+                if rows is None or rows.table is not table:
+                    if rows is not None:
+                        # The table had other columns before.
+                        yield from _taken(pending)
+                    rows = pending[table.table] = TableRows(table, part, [])
+                rows.events.append(event)
+        yield from _taken(pending)
 
     def _other(
-        self, event: int, part: Part, pending: dict[TableName, _Described]
+        self, event: int, part: Part, pending: dict[TableName, TableRows]
     ) -> Iterator[TableRows | Emptied]:
         """An event that has no rows."""
         block, transaction = part.block, part.transaction(event)
@@ -308,7 +288,7 @@ class WindowLog:
         if kind == _INCIDENT:
             self._report_loss(f"the server has lost changes at {position_text(position)} of its log")
         elif kind == _XA_PREPARE:
-            if any(part.transaction(one.events[-1]) is transaction for one in pending.values()):
+            if any(rows.transaction is transaction for rows in pending.values()):
                 raise SplitReadError(
                     f"the transaction at {position_text(transaction.position)} is a part of an XA "
                     "transaction, which the mysql source does not read",
@@ -324,13 +304,13 @@ class WindowLog:
                 self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
             emptied = statement.emptied
             if emptied is not None and self._is_wanted(emptied) and not part.is_of_temporary_table(event):
-                yield from _taken(pending, part)
+                yield from _taken(pending)
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
             for table, loss in statement.losses(self._is_wanted, self._known):
                 self._report_loss(f"{table} was {loss.value.format(where)}")
 
-    def _undo(self, part: Part, pending: dict[TableName, _Described], since: int, until: int) -> None:
+    def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
         """Drop the rows of a transaction that were undone: those between two events."""
         begin = part.begin(until)
         transaction = part.transaction(until)
@@ -341,18 +321,15 @@ class WindowLog:
                 remedy="do not change tables of another engine than InnoDB in such transactions; "
                 f"{START_AGAIN}",
             )
-        for name, described in [*pending.items()]:
-            described.events = [event for event in described.events if event <= max(begin, since)]
-            if not described.events:
-                del pending[name]
+        for table, rows in [*pending.items()]:
+            rows.events[:] = [event for event in rows.events if event <= max(begin, since)]
+            if not rows.events:
+                del pending[table]
 
 
-def _taken(pending: dict[TableName, _Described], part: Part) -> Iterator[TableRows]:
-    """The rows of these tables, which are no longer pending."""
-    for described in pending.values():
-        events, described.events = described.events, []
-        assert described.table is not None
-        yield TableRows(described.table, part, events)
+def _taken(pending: dict[TableName, TableRows]) -> Iterator[TableRows]:
+    """These rows, which are no longer pending."""
+    yield from pending.values()
     pending.clear()
 
 

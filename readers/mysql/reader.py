@@ -7,7 +7,6 @@ because the driver also imports the reader's class.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -70,7 +69,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def read(self, split: MysqlSplit) -> Iterator[pa.RecordBatch]:
         options = self.context.options
         try:
-            with doing(options, f"reading {split.split_id}"), closing(connect(options)) as connection:
+            with doing(options, f"reading {split.split_id}"), connect(options) as connection:
                 if split.chunk is not None:
                     yield from self._read_chunk(connection, split)
                 elif split.log is not None:
@@ -241,7 +240,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         )
         self._check_types(logged)
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
-            with closing(connect(self.context.options)) as connection:
+            with connect(self.context.options) as connection:
                 self._check_types(server.catalog_table(connection, known.table).renamed(self._rows.own_name))
         self._known[table] = known
         return known
@@ -259,7 +258,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
 
     def _query(self, sql: str) -> list[Row]:
         """Run a query while another connection sends the log."""
-        with closing(connect(self.context.options)) as connection:
+        with connect(self.context.options) as connection:
             return rows_of(connection, sql)
 
     def _compare(self, table: TableMap) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from flip27_source.enumerators.mysql.connection import START_AGAIN
-from flip27_source.enumerators.mysql.event_blocks import BEGINS, FORMAT_DESCRIPTION, ROTATE, EventBlock
+from flip27_source.enumerators.mysql.event_blocks import EventBlock
 from flip27_source.enumerators.mysql.split import by_domain
 from flip27_source.errors import DataLossError
 from flip27_source.readers.mysql.log import transactions_of
@@ -41,10 +41,10 @@ class Skipping:
             yield block
 
     def _skip_in(self, block: EventBlock) -> None:
-        begins = np.flatnonzero(np.isin(block.kinds, BEGINS))
+        begins = block.begins
         bounds = [0, *begins.tolist(), len(block.kinds)]
         begins = begins[: np.searchsorted(block.positions[begins], self._end)]
-        self._is_skipped &= block.kinds[0] not in (ROTATE, FORMAT_DESCRIPTION)
+        self._is_skipped &= not block.begins_file
         gtids = [None, *(transaction.gtid for transaction in transactions_of(block, begins))]
         for gtid, start, stop in zip(gtids, bounds, bounds[1:], strict=False):
             if gtid is not None:

@@ -103,8 +103,8 @@ def logged_types(table: TableMap, charsets: Mapping[int, str]) -> dict[str, Colu
     }
 
 
-def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[TableName, TableMap | None]:
-    """The name of the table that an event describes, and the table if it is wanted.
+def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap | None:
+    """The table that an event describes; None if it is not wanted.
 
     Args:
         text: the body of the event from the name of the database on.
@@ -117,7 +117,7 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[Tabl
     schema, _, name, _ = _text(event), event.read(1), _text(event), event.read(1)
     table = TableName(schema=schema.decode(), name=name.decode())
     if not is_wanted(table):
-        return table, None
+        return None
     types, metas = _text(event), BytesIO(_text(event))
     event.seek((len(types) + 7) // 8, SEEK_CUR)
     found = [_kind_of(table, kind, metas) for kind in types]
@@ -142,7 +142,7 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> tuple[Tabl
         )
         for number, (kind, meta) in enumerate(found)
     ]
-    return table, TableMap(table=table, columns=tuple(columns), key=tuple(names[at] for at in more.key()))
+    return TableMap(table=table, columns=tuple(columns), key=tuple(names[at] for at in more.key()))
 
 
 def _kind_of(table: TableName, kind: int, metas: BytesIO) -> tuple[int, tuple[int, int]]:

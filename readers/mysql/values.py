@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _SIGNED = {1: np.int8, 2: np.int16, 3: np.int32, 4: np.int32, 8: np.int64}
 _WIDER = {1: np.int16, 2: np.int32, 3: np.int32, 4: np.int64}
 _MICROSECONDS = (1_000_000, 10_000, 100, 1)
 """In one unit of the fraction of a second, by the bytes of the fraction."""
+_EXACT = Context(prec=65)
 _DAY_US = 86_400_000_000
 
 
@@ -157,10 +159,7 @@ def _decimals(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
 
 
 def _wide_decimals(unscaled: list[int], values: Values, digits: int, scale: int) -> pa.Array:
-    texts = []
-    for number in unscaled:
-        text = f"{abs(number):0{scale + 1}}"
-        texts.append(("-" if number < 0 else "") + (f"{text[:-scale]}.{text[-scale:]}" if scale else text))
+    texts = [f"{_EXACT.scaleb(number, -scale):f}" for number in unscaled]
     found = pa.array(texts, pa.string(), mask=values.nulls)
     return found.cast(pa.decimal128(digits, scale)) if digits <= 38 else found
 
