@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from flip27_source.enumerators.mysql import options as opts
@@ -15,14 +14,9 @@ from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
-from flip27_source.enumerators.tables_with_log.enumerator import RunMode
+from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
 from flip27_source.errors import DataLossError, DiscoveryError
-from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
-
-LISTING_S = 10.0
-"""Pause between two listings of the tables, which find new ones."""
-_CUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,41 +55,23 @@ class PollResult:
     cuts: tuple[Cut, ...]
 
 
-class ServerPoller:
-    """Polls the server over one connection, which is opened again when it is lost."""
+class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
+    """Polls the server, whose identity it asks on each connection."""
 
-    def __init__(self, options: Options, run: RunMode, *, report_data_loss: Callable[..., None]) -> None:
-        self._options = options
-        self._run = run
-        self._report_data_loss = report_data_loss
-        self._connection: Connection | None = None
-        self._list_after = 0.0
-        self._server = ""
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    _server = ""
 
     def poll(self, request: PollRequest) -> PollResult:
-        """Query the server; if the connection is lost, the next call opens a new one."""
-        try:
+        with doing(self._options, "polling the server"):
             if request.reconnects:
-                self.close()
-            connection = self._connection
-            if connection is None or not connection.open:
-                connection = self._connection = connect(self._options)
-                self._list_after = 0.0
-                with doing(self._options, "checking the server"):
-                    self._check(connection, request.state)
-            with doing(self._options, "polling the server"):
-                return self._polled(connection, request)
-        except BaseException:
-            self.close()
-            raise
+                self._disconnect()
+            return super().poll(request)
 
-    def _check(self, connection: Connection, state: MysqlState | None) -> None:
+    def _opened(self, request: PollRequest) -> Connection:
+        return connect(self._options)
+
+    def _greet(self, connection: Connection, request: PollRequest) -> None:
         self._server = server.check_server(connection, reads_log=self._run.reads_log)
+        state = request.state
         if state is not None and state.log is not None and state.server == self._server:
             gtids = {*state.gtids} - {*state.skips}
             server.check_log(connection, gtids, log=state.log, position=state.start)
@@ -168,12 +144,5 @@ class ServerPoller:
             for one in tables or ()
             if one.cut_by and one.table.table_id not in request.known
         ]
-        deadline = time.monotonic() + _CUT_S
-        return tuple(
-            cuts(
-                connection,
-                [*old, *new],
-                rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
-                has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
-            )
-        )
+        rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
+        return tuple(cuts(connection, [*old, *new], rows=rows, has_time=self._time_to_cut()))

@@ -41,6 +41,7 @@ from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_t
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
+from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
@@ -50,10 +51,6 @@ _log = logging.getLogger(__name__)
 PAUSE_PER_PEEK = 4.0
 """Pause between two peeks for changes, as a multiple of the time of the first one."""
 
-LISTING_S = 10.0
-"""Pause between two listings of the tables, which find new ones."""
-
-_CUT_S = 2.0
 _SETTLE_POLL_S = 0.02
 _COMPARISONS = 2
 """A server is set back while no connection is open: the report of the batch before may come after a poll."""
@@ -110,8 +107,8 @@ class PollResult:
     waits: tuple[OpenTransaction, float] | None = None
 
 
-class ServerPoller:
-    """Polls the server over one connection, which is opened again when it is lost.
+class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
+    """Polls the server, and keeps the slot of the query.
 
     Args:
         query: the id of this query, by which it owns its slot.
@@ -121,14 +118,10 @@ class ServerPoller:
     def __init__(
         self, options: Options, run: RunMode, *, query: str, report_data_loss: Callable[..., None]
     ) -> None:
-        self._options = options
-        self._run = run
+        super().__init__(options, run, report_data_loss=report_data_loss)
         self._query = query
-        self._report_data_loss = report_data_loss
-        self._connection: Connection | None = None
         self._is_first_poll = True
         self._peek_after = 0.0
-        self._list_after = 0.0
         self._held_back = HeldBack()
         self._published: PublicationMarks | None = None
         self._checked_to: int | None = None
@@ -140,24 +133,19 @@ class ServerPoller:
 
     def close(self) -> None:
         self._keeper.close()
-        if self._connection is not None:
-            self._connection.close()
+        super().close()
 
-    def poll(self, request: PollRequest) -> PollResult:
-        """Query the server; if the connection is lost, the next call opens a new one."""
-        try:
-            connection = self._connection
-            if connection is None or connection.closed:
-                slot = own_slot_name(self._options, request.state) or slot_name_of(self._options)
-                connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
-                self._compared = [None]
-                self._is_first_poll = True  # of a server that may be another one by now
-                checked(self._options, "locking the slot", lambda: self._claim(connection, request.state))
-            return checked(self._options, "polling the server", lambda: self._polled(connection, request))
-        except BaseException:
-            if self._connection is not None:
-                self._connection.close()
-            raise
+    def _opened(self, request: PollRequest) -> Connection:
+        slot = own_slot_name(self._options, request.state) or slot_name_of(self._options)
+        return connect(self._options, purpose=reading_purpose(slot))
+
+    def _greet(self, connection: Connection, request: PollRequest) -> None:
+        self._compared = [None]
+        self._is_first_poll = True  # of a server that may be another one by now
+        checked(self._options, "locking the slot", lambda: self._claim(connection, request.state))
+
+    def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
+        return checked(self._options, "polling the server", lambda: self._found(connection, request))
 
     def _claim(self, connection: Connection, state: PostgresState | None) -> None:
         slot = own_slot_name(self._options, state)
@@ -165,7 +153,7 @@ class ServerPoller:
             claim_slot(connection, slot, query_of(self._options, made=self._query))
             self._keeper.keep(connection, slot)
 
-    def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
+    def _found(self, connection: Connection, request: PollRequest) -> PollResult:
         known_state, setup = request.state, None
         tables: tuple[CatalogTable, ...] = ()
         if self._is_first_poll:
@@ -501,14 +489,13 @@ class ServerPoller:
         wanted = is_wanted(tables, self._options[opts.TABLES]) if tables else lambda _: True
         old = (uncut for uncut in request.cut if wanted(uncut[0]))
         uncut = (*old, *((table.table, table.key, None) for table in new if table.key))
-        deadline = time.monotonic() + _CUT_S
         return tuple(
             cuts(
                 connection,
                 uncut,
                 rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
                 filter_sql=self._options[opts.SNAPSHOT_WHERE],
-                has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
+                has_time=self._time_to_cut(),
             )
         )
 
