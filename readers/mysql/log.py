@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -87,9 +88,6 @@ class Part(NamedTuple):
             body = body[:13] + body[13 + _LOAD_BYTES :]
         return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else bytes)
 
-    def is_of_temporary_table(self, event: int) -> bool:
-        return bool(self.block.flags(event) & _THREAD_SPECIFIC)
-
     def begin(self, event: int) -> int:
         """The event of this block with which the transaction of an event begins; -1 if it began before."""
         number = int(np.searchsorted(self.begins, event, "right"))
@@ -155,49 +153,40 @@ class TableRows(NamedTuple):
         return np.frombuffer(b"".join([*images, PADDING]), np.uint8), np.append(0, stops[:-1]), stops
 
 
+@dataclass(slots=True, kw_only=True)
 class WindowLog:
     """Reads the events of one window.
 
-    Args:
+    Attributes:
         end: the window has the transactions that begin before this position.
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
         decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
-        file_began: see LogWindow.
-
-    Attributes:
         file_began: the file that was read last, and when the server began it.
         next_begins: where the next transaction begins, once all is read.
         last: the GTID of the last transaction of each domain.
     """
 
-    def __init__(
-        self,
-        *,
-        first: int,
-        end: int,
-        is_wanted: Callable[[TableName], bool],
-        known: Collection[TableName],
-        report_loss: Callable[[str], None],
-        decode: Callable[[bytes, int], str],
-        folds: bool = False,
-        file_began: tuple[int, int] | None = None,
-    ) -> None:
-        self._end = end
-        self._writing = Writing(decode, folds)
-        self._is_wanted = is_wanted
-        self._known = known
-        self._report_loss = report_loss
-        self.file_began = file_began
+    first: InitVar[int]
+    end: int
+    is_wanted: Callable[[TableName], bool]
+    known: Collection[TableName]
+    report_loss: Callable[[str], None]
+    decode: Callable[[bytes, int], str]
+    folds: bool = False
+    file_began: tuple[int, int] | None = None
+    next_begins: int = field(init=False)
+    last: dict[str, str] = field(init=False, default_factory=dict)
+    _open: Transaction | None = field(init=False, default=None)
+    _delivered_to: int = field(init=False, default=-1)
+    _savepoints: dict[str, int] = field(init=False, default_factory=dict)
+    _described: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
+    _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self, first: int) -> None:
         self.next_begins = first
-        self.last: dict[str, str] = {}
-        self._open: Transaction | None = None
-        self._delivered_to = -1
-        self._savepoints: dict[str, int] = {}
-        self._described: dict[bytes, TableMap | None] = {}
-        self._present: dict[bytes, TableMap | None] = {}
 
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
@@ -208,7 +197,7 @@ class WindowLog:
             for found in self._changes_in(self._part(block)):
                 self._delivered_to = max(self._delivered_to, found.transaction.position)
                 yield found
-            if self._open is None and self.next_begins >= self._end:
+            if self._open is None and self.next_begins >= self.end:
                 break
         if self._open is not None:
             raise SplitReadError(
@@ -238,11 +227,12 @@ class WindowLog:
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
         begins = block.begins
-        count = int(np.searchsorted(block.positions[begins], self._end))
+        count = int(np.searchsorted(block.positions[begins], self.end))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
         transactions = [self._open or _NONE, *transactions_of(block, begins)]
-        part, last = Part(block, stop, begins, transactions, self._writing), transactions[-1]
+        part = Part(block, stop, begins, transactions, Writing(self.decode, self.folds))
+        last = transactions[-1]
         is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
             self._open, ended = None, transactions
@@ -265,7 +255,7 @@ class WindowLog:
             if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
-                    self._described[text] = table_map(text, self._is_wanted)
+                    self._described[text] = table_map(text, self.is_wanted)
                 self._present[number] = self._described[text]
             elif kind not in _ROWS:
                 yield from self._other(event, part, pending)
@@ -286,7 +276,7 @@ class WindowLog:
         block, transaction = part.block, part.transaction(event)
         kind, position = block.kinds[event], int(block.positions[event])
         if kind == _INCIDENT:
-            self._report_loss(f"the server has lost changes at {position_text(position)} of its log")
+            self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
         elif kind == _XA_PREPARE:
             if any(rows.transaction is transaction for rows in pending.values()):
                 raise SplitReadError(
@@ -303,12 +293,12 @@ class WindowLog:
             elif statement.undone_to is not None:
                 self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
             emptied = statement.emptied
-            if emptied is not None and self._is_wanted(emptied) and not part.is_of_temporary_table(event):
+            if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
                 yield from _taken(pending)
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
-            for table, loss in statement.losses(self._is_wanted, self._known):
-                self._report_loss(f"{table} was {loss.value.format(where)}")
+            for table, loss in statement.losses(self.is_wanted, self.known):
+                self.report_loss(f"{table} was {loss.value.format(where)}")
 
     def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
         """Drop the rows of a transaction that were undone: those between two events."""

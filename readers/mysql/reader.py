@@ -97,7 +97,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             check_has(connection, self.context.options, earlier.gtids)
             chunk = replace(chunk, barrier=server.log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
-        table = server.catalog_table(connection, chunk.table).renamed(self._rows.own_name)
+        table = self._catalog_table(connection, chunk.table)
         self._check_types(table)
         integers = {name for name, kind in table.columns.items() if kind.is_integer}
         if not {*self._own_names(chunk.key)} <= integers:
@@ -205,25 +205,26 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     ) -> Changes:
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
-        from flip27_source.readers.mysql.log import Emptied, TableRows
+        from flip27_source.readers.mysql.log import Emptied
 
         wanted = self._rows.columns_read
-        if not isinstance(part, Emptied):
-            part = part._replace(table=self._known.get(part.table) or self._understood(part.table))
-        rule = rules.get(part.table if isinstance(part, Emptied) else part.table.table)
         if isinstance(part, Emptied):
+            table, rule = None, rules.get(part.table)
             changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
         else:
+            table = self._known.get(part.table) or self._understood(part.table)
+            rule = rules.get(table.table)
             key = () if rule is None or not rule.bounds else rule.key
-            if not {*key} <= part.table.integers:
-                raise server.AlteredKeyError(part.table.table, key)
-            changes = changes_of(part, self._charsets, None if wanted is None else [*wanted, *key])
+            if not {*key} <= table.integers:
+                raise server.AlteredKeyError(table.table, key)
+            needed = None if wanted is None else [*wanted, *key]
+            changes = changes_of(part._replace(table=table), self._charsets, needed)
         if rule is not None:
             if is_emptied_between(changes, rule):
                 emptied[changes.table] = None
             changes = delivered(changes, rule)
-        if len(changes) and isinstance(part, TableRows) and part.table not in self._compared:
-            self._compare(part.table)
+        if len(changes) and table is not None and table not in self._compared:
+            self._compare(table)
         return changes
 
     def _understood(self, table: TableMap) -> TableMap:
@@ -235,15 +236,16 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         from flip27_source.readers.mysql.table_maps import logged_types
 
         known = table.renamed(self._rows.own_name)
-        logged = server.CatalogTable(
-            table=known.table, columns=logged_types(known, self._charsets.names), key=()
-        )
-        self._check_types(logged)
+        logged = logged_types(known, self._charsets.names)
+        self._check_types(server.CatalogTable(table=known.table, columns=logged, key=()))
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with connect(self.context.options) as connection:
-                self._check_types(server.catalog_table(connection, known.table).renamed(self._rows.own_name))
+                self._check_types(self._catalog_table(connection, known.table))
         self._known[table] = known
         return known
+
+    def _catalog_table(self, connection: Connection, table: TableName) -> server.CatalogTable:
+        return server.catalog_table(connection, table).renamed(self._rows.own_name)
 
     def _check_types(self, table: server.CatalogTable) -> None:
         wanted = [name for name in table.columns if self._is_read(name)]
