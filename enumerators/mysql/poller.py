@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql import server
@@ -98,14 +98,14 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found)
 
     def _set_up(self, connection: Connection, end: server.LogEnd | None) -> MysqlState:
+        state = MysqlState(server=self._server, log=None, start=0, assigner=TablesState())
         if end is None:
-            return MysqlState(server=self._server, log=None, start=0, assigner=TablesState())
+            return state
         start = end.end if self._run.reads_tables else self._start(connection, end)
-        return MysqlState(
-            server=self._server,
+        return replace(
+            state,
             log=end.log,
             start=start,
-            assigner=TablesState(),
             gtids=server.gtids_at(connection, end.log, start) or (),
             file_began=file_began(self._options, log=end.log, position=start),
         )

@@ -99,19 +99,15 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
                 remedy=f"set {name}={needed} in the server's configuration and restart it; or set "
                 "snapshot=only",
             )
-    if reads_log and variable(connection, "log_slave_updates") != "ON" and _is_replica(connection):
+    # Any account may ask whether the server replicates from another one now.
+    ((_, replicates),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
+    if reads_log and variable(connection, "log_slave_updates") != "ON" and int(replicates) > 0:
         raise DiscoveryError(
             "the server is a replica, and its log does not have what it replicates",
             remedy="set log_slave_updates=ON in the server's configuration and restart it, before it "
             "replicates changes that are to be read; or connect to the primary",
         )
     return uid
-
-
-def _is_replica(connection: Connection) -> bool:
-    """Whether the server replicates from another one now; any account may ask this."""
-    ((_, running),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
-    return int(running) > 0
 
 
 def begin_snapshot(connection: Connection, *, failovers: int) -> int:

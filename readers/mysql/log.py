@@ -193,7 +193,13 @@ class WindowLog:
         for block in blocks:
             self._check_file(block)
             if self._open is not None and block.begins_file:
-                self._give_up(self._open)
+                # A server that was killed while it wrote the transaction has not committed it.
+                if self._delivered_to >= self._open.position:
+                    raise SplitReadError(
+                        f"the transaction at {position_text(self._open.position)} of the log has no end",
+                        remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
+                    )
+                self._open = None
             for found in self._changes_in(self._part(block)):
                 self._delivered_to = max(self._delivered_to, found.transaction.position)
                 yield found
@@ -211,18 +217,6 @@ class WindowLog:
             if self.file_began is not None and self.file_began[0] == file and self.file_began[1] != at_s:
                 raise OtherLogError(self.next_begins)
             self.file_began = file, at_s
-
-    def _give_up(self, unfinished: Transaction) -> None:
-        """Go on with the next file, without a transaction that the server did not write to its end.
-
-        A server that was killed while it wrote the transaction has not committed it.
-        """
-        if self._delivered_to >= unfinished.position:
-            raise SplitReadError(
-                f"the transaction at {position_text(unfinished.position)} of the log has no end",
-                remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
-            )
-        self._open = None
 
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""

@@ -47,19 +47,35 @@ class LogColumn:
     Attributes:
         kind: the number of its type.
         meta: what the type needs: digits and scale, a length, or the number of digits of a second.
-        size: bytes of a value; None if each value has its length in front.
-        prefix: bytes of this length.
         labels: the values of an ENUM or a SET.
     """
 
     name: str
     kind: int
     meta: tuple[int, int] = (0, 0)
-    size: int | None = None
-    prefix: int = 0
     is_unsigned: bool = False
     collation: int = BINARY_COLLATION
     labels: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of a value; None if each value has its length in front."""
+        first, second = self.meta
+        if self.kind == NEWDECIMAL:
+            return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (first - second, second))
+        fraction = (first + 1) // 2
+        sizes = {
+            TIMESTAMP2: 4 + fraction, DATETIME2: 5 + fraction, TIME2: 3 + fraction, ENUM: first, SET: first,
+            BIT: second + (first > 0),
+        }  # fmt: skip
+        return sizes.get(self.kind, _FIXED.get(self.kind))
+
+    @property
+    def prefix(self) -> int:
+        """Bytes of the length in front of each value."""
+        if self.kind in (BLOB, GEOMETRY, BLOB_COMPRESSED):
+            return self.meta[0]
+        return 1 if self.meta[0] < 256 else 2
 
     @property
     def is_ambiguous(self) -> bool:
@@ -134,8 +150,6 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap |
             name=names[number],
             kind=kind,
             meta=meta,
-            size=_size_of(kind, meta),
-            prefix=_prefix_of(kind, meta),
             is_unsigned=number in unsigned,
             collation=collations.get(number, BINARY_COLLATION),
             labels=labels.get(number, ()),
@@ -161,24 +175,6 @@ def _kind_of(table: TableName, kind: int, metas: BytesIO) -> tuple[int, tuple[in
             (kind, (length, 0)) if kind & 0x30 == 0x30 else (STRING, (length | (kind & 0x30 ^ 0x30) << 4, 0))
         )
     return kind, (low, high)
-
-
-def _size_of(kind: int, meta: tuple[int, int]) -> int | None:
-    first, second = meta
-    if kind == NEWDECIMAL:
-        return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (first - second, second))
-    fraction = (first + 1) // 2
-    sizes = {
-        TIMESTAMP2: 4 + fraction, DATETIME2: 5 + fraction, TIME2: 3 + fraction, ENUM: first, SET: first,
-        BIT: second + (first > 0),
-    }  # fmt: skip
-    return sizes.get(kind, _FIXED.get(kind))
-
-
-def _prefix_of(kind: int, meta: tuple[int, int]) -> int:
-    if kind in (VARCHAR, VAR_STRING, STRING, VARCHAR_COMPRESSED):
-        return 1 if meta[0] < 256 else 2
-    return meta[0] if kind in (BLOB, GEOMETRY, BLOB_COMPRESSED) else 0
 
 
 class _Metadata:
