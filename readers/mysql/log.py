@@ -241,25 +241,26 @@ class WindowLog:
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
         block, pending = part.block, dict[TableName, TableRows]()
-        self._savepoints = {}
+        self._savepoints, rows = {}, None
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
-            number = block.raw[start : start + 6]
             if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
                     self._described[text] = table_map(text, self.is_wanted)
-                self._present[number] = self._described[text]
+                self._present[block.raw[start : start + 6]] = self._described[text]
             elif kind not in _ROWS:
                 yield from self._other(event, part, pending)
-            elif (table := self._present.get(number)) is not None:
-                rows = pending.get(table.table)
+                rows = None
+            elif (table := self._present.get(block.raw[start : start + 6])) is not None:
                 if rows is None or rows.table is not table:
-                    if rows is not None:
+                    rows = pending.get(table.table)
+                    if rows is not None and rows.table is not table:
                         # The table had other columns before.
                         yield from _taken(pending)
-                    rows = pending[table.table] = TableRows(table, part, [])
+                        rows = None
+                    rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
         yield from _taken(pending)
 
