@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import Connection, ServerError, connect, doing, variable
+from flip27_source.enumerators.mysql.connection import Connection, connect, doing, variable
 from flip27_source.enumerators.mysql.dump import blocks
+from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.schema import check_types, typed_schema
 from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
 from flip27_source.enumerators.mysql.split import position_text

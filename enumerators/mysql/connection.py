@@ -1,4 +1,4 @@
-"""Connections to MariaDB from the options, with the settings on which texts of values depend; errors.
+"""Connections to MariaDB from the options, with the settings on which texts of values depend.
 
 PyMySQL is imported here, when a connection is opened.
 """
@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.tables_with_log.options import password_of
-from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.errors import OptionError
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
 
-START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
 
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
@@ -29,18 +29,6 @@ _REMEDIES = {
     1142: "GRANT SELECT ON <table> TO <account>",
     1227: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO <account>",
 }
-
-
-class ServerError(Flip27Error):
-    """The server cannot be reached, or refused a statement.
-
-    Attributes:
-        code: MariaDB's number of the error; None if the connection failed.
-    """
-
-    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
-        super().__init__(what, remedy=remedy)
-        self.code = code
 
 
 def imported() -> Any:

@@ -6,14 +6,8 @@ import struct
 from collections.abc import Iterator
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import (
-    Connection,
-    ServerError,
-    connect,
-    doing,
-    imported,
-    rows_of,
-)
+from flip27_source.enumerators.mysql.connection import Connection, connect, doing, imported, rows_of
+from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.event_blocks import EventBlock, event_blocks
 from flip27_source.enumerators.mysql.split import file_and_offset
 from flip27_source.options import Options

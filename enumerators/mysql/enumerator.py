@@ -16,7 +16,8 @@ import pyarrow as pa
 from flip27_source.enumerator import Backlog, BoundedRange
 from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.connection import START_AGAIN, connect, doing, imported
+from flip27_source.enumerators.mysql.connection import connect, doing, imported
+from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
 from flip27_source.enumerators.mysql.split import (

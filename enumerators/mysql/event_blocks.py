@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flip27_source.enumerators.mysql.connection import ServerError
+from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, failovers_of, position_of, position_text
 from flip27_source.snapshot_then_log.delivery import Int64s
 

@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from flip27_source.enumerators.mysql.connection import (
-    START_AGAIN,
-    Connection,
-    ServerError,
-    connect,
-    place,
-    rows_of,
-    variable,
-)
+from flip27_source.enumerators.mysql.connection import Connection, connect, place, rows_of, variable
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
+from flip27_source.enumerators.mysql.errors import START_AGAIN, ServerError
 from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text

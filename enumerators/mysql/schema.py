@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from flip27_source.enumerators.mysql.column_types import UNREAD_CHARSETS
 from flip27_source.enumerators.mysql.connection import Connection
+from flip27_source.enumerators.mysql.errors import left_out
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
-from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, left_out
+from flip27_source.enumerators.mysql.server import CatalogTable, find_tables
 from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options

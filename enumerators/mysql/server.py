@@ -8,7 +8,8 @@ from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import START_AGAIN, Connection, rows_of, variable
+from flip27_source.enumerators.mysql.connection import Connection, rows_of, variable
+from flip27_source.enumerators.mysql.errors import OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     TableName,
@@ -17,12 +18,11 @@ from flip27_source.enumerators.mysql.split import (
     file_and_offset,
     parse_gtids,
     position_of,
-    position_text,
 )
 from flip27_source.enumerators.mysql.statements import Statement
 from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.enumerators.table_patterns import matched
-from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
+from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
 _SETTINGS = {"log_bin": "ON", "binlog_format": "ROW"}
@@ -201,11 +201,6 @@ def find_tables(connection: Connection, options: Options) -> list[CatalogTable]:
     return [catalog_table(connection, table) for table, *_ in chosen]
 
 
-def left_out(table: TableName) -> str:
-    """The remedy for a table that cannot be read."""
-    return f"leave the table out: tables=..., -{table}"
-
-
 def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
     """Refuse tables with changes that the log does not have."""
     for _, _, only, ignored in rows_of(connection, "SHOW MASTER STATUS"):
@@ -228,28 +223,6 @@ def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
                 remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or "
                 f"{left_out(table)}; or set snapshot=only",
             )
-
-
-class OtherLogError(DataLossError):
-    """The server has another log than the one that was read up to a position."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(
-            f"the log was read up to {position_text(position)}, and the server has another one: it was "
-            "deleted (RESET MASTER), or the server was set back",
-            remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
-        )
-
-
-class AlteredKeyError(SplitReadError):
-    """The columns by which the chunks of a table are cut are no longer integers of the table."""
-
-    def __init__(self, table: TableName, key: Sequence[str]) -> None:
-        super().__init__(
-            f"table {table} is read in chunks along {', '.join(key)}, and not all of these are columns of "
-            "integers any more",
-            remedy=f"{START_AGAIN}; or {left_out(table)}",
-        )
 
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flip27_source.enumerators.mysql.connection import START_AGAIN
+from flip27_source.enumerators.mysql.errors import START_AGAIN, OtherLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
-from flip27_source.enumerators.mysql.server import OtherLogError
 from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError

@@ -15,17 +15,9 @@ import pyarrow as pa
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql import server
-from flip27_source.enumerators.mysql.connection import (
-    START_AGAIN,
-    Connection,
-    Row,
-    ServerError,
-    connect,
-    doing,
-    rows_of,
-    variable,
-)
+from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
 from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
+from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError, ServerError
 from flip27_source.enumerators.mysql.failover import check_has
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import (
@@ -101,7 +93,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._check_types(table)
         integers = {name for name, kind in table.columns.items() if kind.is_integer}
         if not {*self._own_names(chunk.key)} <= integers:
-            raise server.AlteredKeyError(chunk.table, chunk.key)
+            raise AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
         if earlier is not None:
@@ -169,7 +161,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                         yield self._rows.batch(changes)
             except ServerError as error:
                 if error.code == NOT_IN_THE_LOG:
-                    raise server.OtherLogError(log.next_begins) from error
+                    raise OtherLogError(log.next_begins) from error
                 raise
         end, began = max(window.end, log.next_begins), log.file_began
         context.send_event_to_coordinator(
@@ -216,7 +208,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             rule = rules.get(table.table)
             key = () if rule is None or not rule.bounds else rule.key
             if not {*key} <= table.integers:
-                raise server.AlteredKeyError(table.table, key)
+                raise AlteredKeyError(table.table, key)
             needed = None if wanted is None else [*wanted, *key]
             changes = changes_of(part._replace(table=table), self._charsets, needed)
         if rule is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from flip27_source.enumerators.mysql.connection import START_AGAIN
+from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.event_blocks import EventBlock
 from flip27_source.enumerators.mysql.split import by_domain
 from flip27_source.errors import DataLossError

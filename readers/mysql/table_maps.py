@@ -9,7 +9,7 @@ from io import SEEK_CUR, BytesIO
 from typing import TypeVar
 
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import START_AGAIN
+from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.split import TableName
 from flip27_source.errors import SplitReadError
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
-from flip27_source.enumerators.mysql.server import AlteredKeyError
+from flip27_source.enumerators.mysql.errors import AlteredKeyError
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine

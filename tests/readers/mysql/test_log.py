@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from flip27_source.enumerators.mysql.connection import ServerError
+from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.event_blocks import FORMAT_DESCRIPTION, ROTATE, event_blocks
 from flip27_source.enumerators.mysql.split import TableName, position_text
 from flip27_source.errors import DataLossError, SplitReadError

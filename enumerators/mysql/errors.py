@@ -1,0 +1,49 @@
+"""What stops a query of the mysql source, and what to do then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flip27_source.enumerators.mysql.split import TableName, position_text
+from flip27_source.errors import DataLossError, Flip27Error, SplitReadError
+
+START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
+
+
+def left_out(table: TableName) -> str:
+    """The remedy for a table that cannot be read."""
+    return f"leave the table out: tables=..., -{table}"
+
+
+class ServerError(Flip27Error):
+    """The server cannot be reached, or refused a statement.
+
+    Attributes:
+        code: MariaDB's number of the error; None if the connection failed.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.code = code
+
+
+class OtherLogError(DataLossError):
+    """The server has another log than the one that was read up to a position."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"the log was read up to {position_text(position)}, and the server has another one: it was "
+            "deleted (RESET MASTER), or the server was set back",
+            remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
+        )
+
+
+class AlteredKeyError(SplitReadError):
+    """The columns by which the chunks of a table are cut are no longer integers of the table."""
+
+    def __init__(self, table: TableName, key: Sequence[str]) -> None:
+        super().__init__(
+            f"table {table} is read in chunks along {', '.join(key)}, and not all of these are columns of "
+            "integers any more",
+            remedy=f"{START_AGAIN}; or {left_out(table)}",
+        )
