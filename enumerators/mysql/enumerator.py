@@ -20,24 +20,15 @@ from flip27_source.enumerators.mysql.connection import connect, doing, imported
 from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
-from flip27_source.enumerators.mysql.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    MysqlSplit,
-    TableName,
-    TableRules,
-    by_domain,
-)
-from flip27_source.enumerators.mysql.state import MysqlState, chunk_split
+from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
+from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
-from flip27_source.snapshot_then_log.assigner import PositionAssigner
 from flip27_source.snapshot_then_log.tables import TableProgress
 from flip27_source.source_checks import Finding
 
 
-class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAssigner[TableName]]):
+class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner]):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
 
     options: ClassVar = opts.MYSQL_OPTIONS
@@ -78,7 +69,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
     @classmethod
     def held_chunks(cls, state: MysqlState) -> Sequence[MysqlSplit]:
         return [
-            chunk_split(progress, number, progress.assigned.get(progress.split_id(number), state.start))
+            MysqlSplit.of_chunk(
+                progress, number, progress.assigned.get(progress.split_id(number), state.start)
+            )
             for progress in state.assigner.tables
             for number in progress.missing
         ]
@@ -96,7 +89,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
     def _next_chunk(self) -> MysqlSplit | None:
         assigner, _ = self._at_work
         found = assigner.assign_next()
-        return None if found is None else chunk_split(*found)
+        return None if found is None else MysqlSplit.of_chunk(*found)
 
     def _planned(self, chunk: MysqlSplit) -> MysqlSplit:
         """With the server whose log is read now, which may be another than when the chunk was assigned."""
@@ -133,7 +126,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
             after=tuple(sorted({*state.gtids} - {*state.skips})) if self._is_first_window else None,
             file_began=state.file_began,
             skips=state.skips,
-            rules=tuple(map(_rules, assigner.tables)),
+            rules=tuple(map(TableRules.of, assigner.tables)),
             known=assigner.stored().known,
             by_name=not self._run.reads_tables,
         )
@@ -160,13 +153,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
                 assigner.read_again(table.table_id)
             assigner.reads_up_to(event.end)
             self._is_first_window = False
-            self._state = replace(
-                state,
-                start=event.end,
-                gtids=tuple((by_domain(state.gtids) | by_domain(event.gtids)).values()),
-                file_began=event.file_began,
-                skips=tuple(gtid for gtid in state.skips if gtid not in event.gtids),
-            )
+            self._state = state.after(event)
 
     def _take(self, result: PollResult) -> None:
         self._is_polling = not self._run.is_bounded
@@ -193,7 +180,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
         self._is_first_window, self._is_stored = True, False
         return True
 
-    def _take_tables(self, assigner: PositionAssigner[TableName], result: PollResult) -> None:
+    def _take_tables(self, assigner: Assigner, result: PollResult) -> None:
         """Read these tables of the option from now on, if the poll has listed them."""
         if result.tables is None:
             return
@@ -218,10 +205,5 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, PositionAs
             known=frozenset(table.table_id for table in assigner.known),
         )
 
-    def _assigner_of(self, state: MysqlState) -> PositionAssigner[TableName]:
-        return PositionAssigner(state.assigner, start=state.start, **self._limits())
-
-
-def _rules(progress: TableProgress[TableName, str]) -> TableRules:
-    bounds, marks = progress.ranges()
-    return TableRules(table=progress.table, key=progress.key, bounds=bounds, marks=marks)
+    def _assigner_of(self, state: MysqlState) -> Assigner:
+        return Assigner(state.assigner, start=state.start, **self._limits())

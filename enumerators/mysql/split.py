@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
-from flip27_source.snapshot_then_log.tables import Key
+from flip27_source.snapshot_then_log.tables import Key, TableProgress
 from flip27_source.split import SplitSize
 
 FIRST_IN_FILE = 4
@@ -39,6 +40,9 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
+
+
+Progress = TableProgress[TableName, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,11 @@ class TableRules:
     key: tuple[str, ...]
     bounds: tuple[Key, ...]
     marks: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, progress: Progress) -> Self:
+        bounds, marks = progress.ranges()
+        return cls(table=progress.table, key=progress.key, bounds=bounds, marks=marks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +128,18 @@ class MysqlSplit:
     chunk: TableChunk | None = None
     log: LogWindow | None = None
     rows: int | None = None
+
+    @classmethod
+    def of_chunk(cls, progress: Progress, number: int, barrier: int) -> Self:
+        """A chunk, to be read in a snapshot that has everything before the barrier."""
+        lower, upper = progress.range_of(number)
+        return cls(
+            split_id=progress.split_id(number),
+            chunk=TableChunk(
+                table=progress.table, key=progress.key, lower=lower, upper=upper, barrier=barrier
+            ),
+            rows=progress.rows[number],
+        )
 
     @property
     def size(self) -> SplitSize:

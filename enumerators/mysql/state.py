@@ -1,14 +1,15 @@
-"""What the mysql enumerator stores, and the splits of its chunks. Pure."""
+"""What the mysql enumerator stores. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from flip27_source.enumerators.mysql.split import MysqlSplit, TableChunk, TableName
+from flip27_source.enumerators.mysql.split import LogRead, MysqlSplit, Progress, TableName, by_domain
 from flip27_source.enumerators.tables_with_log.enumerator import ReadingState
-from flip27_source.snapshot_then_log.tables import TableProgress, TablesState
+from flip27_source.snapshot_then_log.assigner import PositionAssigner
+from flip27_source.snapshot_then_log.tables import TablesState
 
-Progress = TableProgress[TableName, str]
+Assigner = PositionAssigner[TableName]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +39,8 @@ class MysqlState(ReadingState):
     chunk_gtids: tuple[str, ...] = ()
     returned: tuple[MysqlSplit, ...] = ()
 
-
-def chunk_split(progress: Progress, number: int, barrier: int) -> MysqlSplit:
-    """The split of a chunk, to be read in a snapshot that has everything before the barrier."""
-    lower, upper = progress.range_of(number)
-    return MysqlSplit(
-        split_id=progress.split_id(number),
-        chunk=TableChunk(table=progress.table, key=progress.key, lower=lower, upper=upper, barrier=barrier),
-        rows=progress.rows[number],
-    )
+    def after(self, read: LogRead) -> MysqlState:
+        """The state after a window of the log."""
+        gtids = tuple((by_domain(self.gtids) | by_domain(read.gtids)).values())
+        skips = tuple(gtid for gtid in self.skips if gtid not in read.gtids)
+        return replace(self, start=read.end, gtids=gtids, file_began=read.file_began, skips=skips)
