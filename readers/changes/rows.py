@@ -11,12 +11,18 @@ import pyarrow.compute as pc
 from flip27_source.errors import SchemaError
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
-CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 BEFORE = "_before"
 OTHER_FORMAT = (
     "if you gave no schema, it was recorded by an earlier run with another changeFormat: set that one again, "
     "or start a query with a new checkpoint and stateLocation"
 )
+
+
+class Op:
+    """The operations of changes, each as the number of its letter."""
+
+    CREATE, UPDATE, DELETE, TRUNCATE, READ = map(ord, "cudtr")
+
 
 Columns = Mapping[str, Callable[[], pa.Array]]
 """The functions that make the columns of a format, by name; a schema may have only some of the columns."""
@@ -60,7 +66,7 @@ def typed_batch(
         has_before: which changes have an old row.
         convert: gives the values of a column the type of a field.
     """
-    deletes = op == DELETE
+    deletes = op == Op.DELETE
     is_delete = pa.array(deletes) if deletes.any() else None
 
     def converted(field: pa.Field, values: Mapping[str, pa.Array]) -> pa.Array:
@@ -106,7 +112,7 @@ def split_moves(op: Bytes, moved: Bools) -> tuple[Int64s, Bytes, Bools, Bools]:
     is_moved, is_first = moved[rows], np.append(True, rows[1:] != rows[:-1])
     deletes, inserts = is_moved & is_first, is_moved & ~is_first
     op = op[rows]
-    op[deletes], op[inserts] = DELETE, CREATE
+    op[deletes], op[inserts] = Op.DELETE, Op.CREATE
     return rows, op, deletes, inserts
 
 

@@ -16,10 +16,9 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
 from flip27_source.readers.changes.rows import (
-    DELETE,
     OTHER_FORMAT,
-    TRUNCATE,
     Columns,
+    Op,
     batch_of,
     check_columns,
     op_texts,
@@ -74,11 +73,11 @@ class EnvelopeRows(TypedRows):
         return column
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
-        has_row = changes.op != TRUNCATE
+        has_row = changes.op != Op.TRUNCATE
         columns = {
             "key": lambda: _objects(changes.key_columns(changes.key), has_row & bool(changes.key)),
             "before": lambda: _objects(changes.before, changes.has_before),
-            "after": lambda: _objects(changes.after, has_row & (changes.op != DELETE)),
+            "after": lambda: _objects(changes.after, has_row & (changes.op != Op.DELETE)),
             **_columns(changes),
         }
         return batch_of(self._schema, columns)

@@ -11,16 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.split import TableName, TableRules
-from flip27_source.readers.changes.rows import (
-    CREATE,
-    DELETE,
-    READ,
-    TRUNCATE,
-    UPDATE,
-    placed,
-    split_moves,
-    without,
-)
+from flip27_source.readers.changes.rows import Op, placed, split_moves, without
 from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
 from flip27_source.readers.mysql.row_images import find_images
@@ -56,7 +47,7 @@ class Changes:
 
     @property
     def has_before(self) -> Bools:
-        has: Bools = (self.op == UPDATE) | (self.op == DELETE)
+        has: Bools = (self.op == Op.UPDATE) | (self.op == Op.DELETE)
         return has
 
     def take(self, rows: Int64s) -> Changes:
@@ -70,7 +61,7 @@ class Changes:
 
     def key_columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """These columns of the changed rows: of the old row for a delete, otherwise of the new row."""
-        is_delete = pa.array(self.op == DELETE)
+        is_delete = pa.array(self.op == Op.DELETE)
         return {name: pc.if_else(is_delete, self.before[name], self.after[name]) for name in names}
 
 
@@ -85,8 +76,8 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     images = find_images(data, starts, stops, table.columns)
     ops = rows.ops[images.events]
     # The images of an update are a pair: the row before and the row after.
-    is_after = (ops == CREATE) | ((ops == UPDATE) & (images.numbers % 2 == 1))
-    first = np.flatnonzero(~is_after | (ops == CREATE))
+    is_after = (ops == Op.CREATE) | ((ops == Op.UPDATE) & (images.numbers % 2 == 1))
+    first = np.flatnonzero(~is_after | (ops == Op.CREATE))
     op, events = ops[first], np.array(rows.events)[images.events[first]]
     numbers = np.searchsorted(part.begins, events, "right")
     pos = np.array([one.position for one in part.transactions])[numbers]
@@ -95,7 +86,8 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
         if wanted is None or column.name in wanted or column.name in table.key:
             new = array_of(column, values.where(is_after), data, charsets)
             old = array_of(column, values.where(~is_after), data, charsets)
-            after[column.name], before[column.name] = placed(new, op != DELETE), placed(old, op != CREATE)
+            after[column.name] = placed(new, op != Op.DELETE)
+            before[column.name] = placed(old, op != Op.CREATE)
     changes = Changes(
         table=table.table,
         key=table.key,
@@ -114,11 +106,11 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
 def _with_moves(changes: Changes) -> Changes:
     """The changes, with each update of a key replaced by a delete and an insert."""
     moved = np.zeros(len(changes), np.bool_)
-    if (changes.op == UPDATE).any():
+    if (changes.op == Op.UPDATE).any():
         for name in changes.key:
             differs = pc.not_equal(changes.before[name], changes.after[name])
             moved |= pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
-    moved &= changes.op == UPDATE
+    moved &= changes.op == Op.UPDATE
     if not moved.any():
         return changes
     rows, op, deletes, inserts = split_moves(changes.op, moved)
@@ -135,7 +127,7 @@ def emptying(event: Emptied, columns: Mapping[str, pa.DataType]) -> Changes:
     """A TRUNCATE as a change without rows."""
     nulls = {name: pa.nulls(1, type) for name, type in columns.items()}
     one = rows_of_chunk(event.table, (), nulls, rows=1, position=event.transaction.position)
-    op, seq = np.array([TRUNCATE], np.uint8), np.array([event.seq])
+    op, seq = np.array([Op.TRUNCATE], np.uint8), np.array([event.seq])
     return replace(one, op=op, seq=seq, transactions=[event.transaction])
 
 
@@ -147,7 +139,7 @@ def rows_of_chunk(
     return Changes(
         table=table,
         key=key,
-        op=np.full(rows, READ, np.uint8),
+        op=np.full(rows, Op.READ, np.uint8),
         pos=zeros + position,
         seq=zeros,
         numbers=zeros,
@@ -165,13 +157,13 @@ def delivered(changes: Changes, rules: TableRules) -> Changes:
         keys = zip(*(column.to_pylist() for column in columns), strict=True)
         return np.array([bisect_right(bounds, tuple(map(int, key))) for key in keys], np.int64)
 
-    are = delivery.are_delivered(_has(changes, rules), changes.op == TRUNCATE, ranges_of)
+    are = delivery.are_delivered(_has(changes, rules), changes.op == Op.TRUNCATE, ranges_of)
     return changes if are.all() else changes.take(np.flatnonzero(are))
 
 
 def is_emptied_between(changes: Changes, rules: TableRules) -> bool:
     """Whether some chunks of the table have a TRUNCATE among the changes, and others do not."""
-    empties = changes.op == TRUNCATE
+    empties = changes.op == Op.TRUNCATE
     return bool(empties.any()) and delivery.is_emptied_between([one[empties] for one in _has(changes, rules)])
 
 

@@ -17,7 +17,7 @@ from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlo
 from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.changes.rows import CREATE, DELETE, UPDATE
+from flip27_source.readers.changes.rows import Op
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
@@ -30,7 +30,7 @@ _THREAD_SPECIFIC = 4
 """The flag of statements that concern temporary tables."""
 _OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
-_OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = CREATE, UPDATE, DELETE
+_OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(_OPS).tolist())
 _IS_READ = _OPS > 0
@@ -134,7 +134,7 @@ class TableRows(NamedTuple):
         is_whole = data[starts] == width if width < 251 else numbers_at(data, starts + 1, 2) == width
         starts = starts + (1 if width < 251 else 3)
         bitmap = np.arange((width + 7) // 8)[:, None]
-        for has in (kinds > 0, self.ops == UPDATE):
+        for has in (kinds > 0, self.ops == Op.UPDATE):
             bits = np.unpackbits(data[starts + bitmap], axis=0, count=width, bitorder="little")
             is_whole &= bits.all(axis=0) | ~has
             starts = starts + len(bitmap) * has

@@ -24,7 +24,7 @@ from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.options import Options
 from flip27_source.readers.changes.json_objects import JsonTexts, joined, quoted
-from flip27_source.readers.changes.rows import CREATE, batch_of, check_columns, op_texts
+from flip27_source.readers.changes.rows import Op, batch_of, check_columns, op_texts
 from flip27_source.readers.postgres.change_rows import change_columns
 from flip27_source.readers.postgres.debezium_values import debezium_encoder, placeholder
 from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
@@ -100,7 +100,7 @@ class DebeziumRows:
             snapshot = "false"
             lsn, seq, xid = _texts(changes.lsn), _texts(changes.seq), _texts(changes.xid & _MOST_BITS)
             op = op_texts(changes.op)
-        has_before = changes.has_before & (changes.op != CREATE)
+        has_before = changes.has_before & (changes.op != Op.CREATE)
         before = (
             JsonTexts(self._objects.before(changes, types, has_before=has_before)).complete()
             if has_before.any()

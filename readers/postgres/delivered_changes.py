@@ -17,7 +17,7 @@ from flip27_source.enumerators.postgres.chunk_transactions import widened
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, TableRules
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.changes.rows import CREATE, DELETE, READ, TRUNCATE, UPDATE, split_moves, without
+from flip27_source.readers.changes.rows import Op, split_moves, without
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
@@ -62,7 +62,7 @@ class DeliveredChanges:
 
     @property
     def is_chunk(self) -> bool:
-        return len(self.op) > 0 and bool(self.op[0] == READ)
+        return len(self.op) > 0 and bool(self.op[0] == Op.READ)
 
     def take(self, rows: Int64s) -> DeliveredChanges:
         arrays = ("op", "lsn", "seq", "xid", "committed_at", "has_before")
@@ -90,7 +90,7 @@ def rows_of_chunk(
         relation=Relation(
             oid=table.oid, schema=table.schema, name=table.name, replica_identity="n", columns=tuple(columns)
         ),
-        op=np.full(rows, READ, np.uint8),
+        op=np.full(rows, Op.READ, np.uint8),
         lsn=np.full(rows, lsn, np.int64),
         seq=zeros,
         xid=zeros,
@@ -130,8 +130,8 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
             unchanged[column] = mask & ~is_filled
     op = np.select(
         [changes.op == _INSERT, changes.op == _UPDATE, changes.op == _DELETE],
-        [CREATE, UPDATE, DELETE],
-        TRUNCATE,
+        [Op.CREATE, Op.UPDATE, Op.DELETE],
+        Op.TRUNCATE,
     ).astype(np.uint8)
     delivered = DeliveredChanges(
         relation=changes.relation,
@@ -171,7 +171,7 @@ def are_delivered(changes: DeliveredChanges, rules: TableRules, key: Sequence[in
         _check_key(changes, rules, key, open_rows)
         return rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
 
-    return delivery.are_delivered(_seen(rules, changes.xid), changes.op == TRUNCATE, ranges_of)
+    return delivery.are_delivered(_seen(rules, changes.xid), changes.op == Op.TRUNCATE, ranges_of)
 
 
 def _check_key(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], open_rows: Int64s) -> None:
@@ -179,7 +179,7 @@ def _check_key(changes: DeliveredChanges, rules: TableRules, key: Sequence[int],
     relation, columns = changes.relation, [column.name for column in rules.key]
     listed = [column.name for column in relation.columns if column.is_key]
     is_other = relation.replica_identity not in "fn" and set(listed) != set(columns)
-    has_old = np.isin(changes.op[open_rows], (UPDATE, DELETE)).any()
+    has_old = np.isin(changes.op[open_rows], (Op.UPDATE, Op.DELETE)).any()
     if len(key) < len(columns) or (is_other and has_old):
         raise SplitReadError(
             f"the log identifies the rows of table {relation} by {', '.join(listed)}, and the chunks of its "
@@ -190,7 +190,7 @@ def _check_key(changes: DeliveredChanges, rules: TableRules, key: Sequence[int],
 
 def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
     """True if some TRUNCATE is seen by the snapshots of some chunks, but not by those of others."""
-    truncates = changes.xid[changes.op == TRUNCATE]
+    truncates = changes.xid[changes.op == Op.TRUNCATE]
     if not len(truncates) or len(rules.rules) == 1:
         return False
     return delivery.is_emptied_between(_seen(rules, truncates))
@@ -203,12 +203,12 @@ def _seen(rules: TableRules, xids: Int64s) -> list[Bools]:
 
 def _key_texts(changes: DeliveredChanges, column: int) -> pa.Array:
     """A column of the key of each changed row: of the old row for a delete, otherwise of the new row."""
-    return pc.if_else(pa.array(changes.op == DELETE), changes.before[column], changes.after[column])
+    return pc.if_else(pa.array(changes.op == Op.DELETE), changes.before[column], changes.after[column])
 
 
 def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
     """True where an update gives a row another key; None if there is no such update."""
-    candidates = (changes.op == UPDATE) & changes.has_before
+    candidates = (changes.op == Op.UPDATE) & changes.has_before
     if not key or not candidates.any():
         return None
     moved = np.zeros(len(changes), dtype=np.bool_)

@@ -16,7 +16,7 @@ from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SplitReadError, quotation
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, objects
-from flip27_source.readers.changes.rows import DELETE, TRUNCATE, batch_of, check_columns, placed
+from flip27_source.readers.changes.rows import Op, batch_of, check_columns, placed
 from flip27_source.readers.postgres.change_rows import change_columns
 from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 from flip27_source.readers.postgres.json_values import Encode, envelope_encoder
@@ -44,7 +44,7 @@ class JsonObjects:
 
     def after(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
         """The row after each change, and each row of a chunk; null for a delete and a TRUNCATE."""
-        has_after = (changes.op != DELETE) & (changes.op != TRUNCATE)
+        has_after = (changes.op != Op.DELETE) & (changes.op != Op.TRUNCATE)
         if not has_after.any():
             return pa.nulls(len(changes), pa.string())
         some = changes if has_after.all() else changes.take(np.flatnonzero(has_after))
@@ -84,7 +84,7 @@ class JsonObjects:
 
     def key(self, changes: DeliveredChanges, types: Mapping[str, PgType], key: Sequence[str]) -> pa.Array:
         """The key of each changed row; null for a TRUNCATE, and for tables without a key."""
-        has_key = changes.op != TRUNCATE
+        has_key = changes.op != Op.TRUNCATE
         if not key or not has_key.any():
             return pa.nulls(len(changes), pa.string())
         some = changes if has_key.all() else changes.take(np.flatnonzero(has_key))
@@ -97,7 +97,7 @@ class JsonObjects:
 
     def _key_member(self, changes: DeliveredChanges, number: int, kind: PgType) -> Member:
         after, before, unchanged = changes.after[number], changes.before[number], changes.unchanged[number]
-        is_old = changes.op == DELETE
+        is_old = changes.op == Op.DELETE
         if unchanged is not None:
             # If a part of the key is a TOAST value, the log has the old key.
             is_old = is_old | (unchanged & changes.has_before)

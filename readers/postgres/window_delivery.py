@@ -37,7 +37,7 @@ from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, Table
 from flip27_source.enumerators.postgres.table_patterns import matched, quoted_with_parameters, with_parameters
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.changes.rows import CREATE
+from flip27_source.readers.changes.rows import Op
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
     are_delivered,
@@ -195,7 +195,7 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
     if not masks:
         return np.zeros(len(changes), dtype=np.bool_)
     lacking: Bools = np.logical_or.reduce(masks)
-    return lacking if reads_all else lacking & (changes.op == CREATE)
+    return lacking if reads_all else lacking & (changes.op == Op.CREATE)
 
 
 def with_values_read(
