@@ -36,21 +36,17 @@ def next_bound(
     Rows that agree in all of these columns belong to one chunk.
     """
     names = ", ".join(map(quoted, key))
-    where = f" WHERE {at_least(key, lower)}" if lower is not None else ""
-    found = rows_of(
-        connection,
-        f"SELECT {names} FROM {quoted(table.schema, table.name)}{where} ORDER BY {names} LIMIT {rows}, 1",
-    )
-    if not found:
-        return None
-    bound = tuple(str(value) for value in found[0])
-    if bound != lower:
+
+    def first_key(condition: str, skipped: int) -> Key | None:
+        sql = f"SELECT {names} FROM {quoted(table.schema, table.name)} WHERE {condition} ORDER BY {names}"
+        found = rows_of(connection, f"{sql} LIMIT {skipped}, 1")
+        return tuple(map(str, found[0])) if found else None
+
+    bound = first_key("TRUE" if lower is None else at_least(key, lower), rows)
+    if bound is None or bound != lower:
         return bound
     # More rows than a chunk has agree in these columns: the next chunk begins after them.
-    after = f"{at_least(key, lower)} AND NOT ({' AND '.join(_equal(key, bound))})"
-    sql = f"SELECT {names} FROM {quoted(table.schema, table.name)} WHERE {after} ORDER BY {names} LIMIT 1"
-    found = rows_of(connection, sql)
-    return tuple(str(value) for value in found[0]) if found else None
+    return first_key(f"({at_least(key, bound)}) AND NOT ({' AND '.join(_equal(key, bound))})", 0)
 
 
 def key_range(key: Sequence[str], lower: Key | None, upper: Key | None) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.errors import ServerError
+from flip27_source.enumerators.mysql.errors import NotInTheLogError, ServerError
 from flip27_source.enumerators.tables_with_log.options import password_of
 from flip27_source.errors import OptionError
 from flip27_source.optional_packages import needed
@@ -23,6 +23,7 @@ Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
 
 
+_NOT_IN_THE_LOG = 1236
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
@@ -80,10 +81,10 @@ def doing(options: Options, what: str) -> Iterator[None]:
     except imported().err.MySQLError as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else None
         said = str(error.args[1]) if len(error.args) > 1 else str(error)
-        raise ServerError(
+        kind = NotInTheLogError if code == _NOT_IN_THE_LOG else ServerError
+        raise kind(
             f"{what} failed on {place(options)}: {said}" + ("" if code is None else f" [{code}]"),
             remedy=_REMEDIES.get(code or 0),
-            code=code,
         ) from None
 
 

@@ -18,9 +18,6 @@ _WHOLE_PACKET = 0xFFFFFF
 _OK, _END, _ERROR = 0x00, 0xFE, 0xFF
 _BUFFER_BYTES = 1 << 18
 
-NOT_IN_THE_LOG = 1236
-"""The server's error for a position that its log does not have."""
-
 
 def blocks(
     connection: Connection, options: Options, *, log: str, first: int, end: int = 0
@@ -33,7 +30,8 @@ def blocks(
         end: events after this position are not needed.
 
     Raises:
-        ServerError: the server refuses; with the code ``NOT_IN_THE_LOG`` if it does not have the position.
+        NotInTheLogError: the server does not have the position.
+        ServerError: the server refuses.
     """
     return event_blocks(_events(connection, options, *file_and_offset(log, first)), first=first, end=end)
 

@@ -16,15 +16,11 @@ def left_out(table: TableName) -> str:
 
 
 class ServerError(Flip27Error):
-    """The server cannot be reached, or refused a statement.
+    """The server cannot be reached, or refused a statement."""
 
-    Attributes:
-        code: MariaDB's number of the error; None if the connection failed.
-    """
 
-    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
-        super().__init__(what, remedy=remedy)
-        self.code = code
+class NotInTheLogError(ServerError):
+    """The server's log does not have a position, or not all transactions after some."""
 
 
 class OtherLogError(DataLossError):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import Connection, connect, place, rows_of, variable
-from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
-from flip27_source.enumerators.mysql.errors import START_AGAIN, ServerError
+from flip27_source.enumerators.mysql.dump import blocks
+from flip27_source.enumerators.mysql.errors import START_AGAIN, NotInTheLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text
@@ -48,9 +48,7 @@ def failover(
     gtids = (*state.gtids, *own)
     try:
         start = position_after(connection, options, gtids, log=end.log, first=end.first)
-    except ServerError as error:
-        if error.code != NOT_IN_THE_LOG:
-            raise
+    except NotInTheLogError:
         report_data_loss(
             f"the log of {place(options)} no longer has its log from the transactions after "
             f"{', '.join(gtids)} on, which another server had: it begins at {position_text(end.first)}",
@@ -91,7 +89,7 @@ def position_after(
     """Where the first transaction begins in the log of this server that is not one of these, or before them.
 
     Raises:
-        ServerError: with the code NOT_IN_THE_LOG if the log no longer has all of the later transactions.
+        NotInTheLogError: the log no longer has all of the later transactions.
     """
     # Before the log is searched: what is written meanwhile comes later.
     written_to = log_written_to(connection, failovers=failovers_of(first))

@@ -113,10 +113,8 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     def _start(self, connection: Connection, end: server.LogEnd) -> int:
         """Where reading the log begins without a snapshot."""
         given = self._options[opts.STARTING_POSITION]
-        if given == "latest":
-            return end.end
-        if given == "earliest":
-            return end.first
+        if given in ("latest", "earliest"):
+            return end.end if given == "latest" else end.first
         if isinstance(given, str):
             gtids = parse_gtids(given)
             return position_after(connection, self._options, gtids, log=end.log, first=end.first)

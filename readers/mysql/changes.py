@@ -47,8 +47,7 @@ class Changes:
 
     @property
     def has_before(self) -> Bools:
-        has: Bools = (self.op == Op.UPDATE) | (self.op == Op.DELETE)
-        return has
+        return np.isin(self.op, (Op.UPDATE, Op.DELETE))
 
     def take(self, rows: Int64s) -> Changes:
         places = pa.array(rows)
@@ -73,16 +72,16 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     """
     table, part = rows.table, rows.part
     data, starts, stops = rows.images()
-    images = find_images(data, starts, stops, table.columns)
-    ops = rows.ops[images.events]
+    image_events, image_numbers, columns = find_images(data, starts, stops, table.columns)
+    ops = rows.ops[image_events]
     # The images of an update are a pair: the row before and the row after.
-    is_after = (ops == Op.CREATE) | ((ops == Op.UPDATE) & (images.numbers % 2 == 1))
+    is_after = (ops == Op.CREATE) | ((ops == Op.UPDATE) & (image_numbers % 2 == 1))
     first = np.flatnonzero(~is_after | (ops == Op.CREATE))
-    op, events = ops[first], np.array(rows.events)[images.events[first]]
+    op, events = ops[first], np.array(rows.events)[image_events[first]]
     numbers = np.searchsorted(part.begins, events, "right")
     pos = np.array([one.position for one in part.transactions])[numbers]
     after, before = {}, {}
-    for column, values in zip(table.columns, images.columns, strict=True):
+    for column, values in zip(table.columns, columns, strict=True):
         if wanted is None or column.name in wanted or column.name in table.key:
             new = array_of(column, values.where(is_after), data, charsets)
             old = array_of(column, values.where(~is_after), data, charsets)
@@ -94,7 +93,7 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
         op=op,
         pos=pos,
         # It grows by more than an event has rows.
-        seq=part.block.positions[events] - pos + images.numbers[first],
+        seq=part.block.positions[events] - pos + image_numbers[first],
         numbers=numbers,
         transactions=part.transactions,
         after=after,

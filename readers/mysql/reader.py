@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
-from flip27_source.enumerators.mysql.dump import NOT_IN_THE_LOG, blocks
-from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError, ServerError
+from flip27_source.enumerators.mysql.dump import blocks
 from flip27_source.enumerators.mysql.failover import check_has
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import (
@@ -32,7 +31,7 @@ from flip27_source.enumerators.mysql.split import (
     position_text,
 )
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.events import ReturnSplit, SourceEvent
+from flip27_source.events import ReturnSplit
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.changes.reader import ChangesReader
 from flip27_source.source_options import ON_DATA_LOSS
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from flip27_source.readers.mysql.changes import Changes
     from flip27_source.readers.mysql.log import Emptied, TableRows
     from flip27_source.readers.mysql.table_maps import TableMap
-
-EventT = TypeVar("EventT", bound=SourceEvent)
 
 
 class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
@@ -66,7 +63,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                     yield from self._read_chunk(connection, split)
                 elif split.log is not None:
                     yield from self._read_log(connection, split.split_id, split.log)
-        except ServerError as error:
+        except errors.ServerError as error:
             raise SplitReadError(f"{split.split_id}: {error.what}", remedy=error.remedy) from None
         except DataLossError as error:
             if options[ON_DATA_LOSS] != "report":
@@ -82,7 +79,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         assert chunk is not None
         earlier = None
         if chunk.server not in (None, variable(connection, "server_uid")):
-            earlier = self._sent_before(ChunkRead, split.split_id)
+            sent = [one for one in self.context.sent_before if isinstance(one, ChunkRead)]
+            earlier = next((one for one in sent if one.split_id == split.split_id), None)
             if earlier is None:
                 raise ReturnSplit(f"another server than that of the log answers for {split.split_id}")
             # Rows that are newer than those that were reported: the log has the difference.
@@ -93,7 +91,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._check_types(table)
         integers = {name for name, kind in table.columns.items() if kind.is_integer}
         if not {*self._own_names(chunk.key)} <= integers:
-            raise AlteredKeyError(chunk.table, chunk.key)
+            raise errors.AlteredKeyError(chunk.table, chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
         if earlier is not None:
@@ -121,7 +119,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         assert window.log is not None
         assert window.begins is not None
         context = self.context
-        if not self._may_read(connection, split_id, window):
+        if not self._may_read(connection, window):
             context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
         logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
@@ -133,7 +131,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             end=window.end,
             is_wanted=partial(opts.is_named, context.options) if window.by_name else known.__contains__,
             known=known,
-            report_loss=lambda what: context.report_data_loss(what, split_id=split_id, remedy=START_AGAIN),
+            report_loss=lambda what: context.report_data_loss(
+                what, split_id=split_id, remedy=errors.START_AGAIN
+            ),
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,
@@ -143,7 +143,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                 f"the server no longer has its log from {position_text(window.begins)} on: it begins at "
                 f"{position_text(logged.first)}",
                 split_id=split_id,
-                remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
+                remedy=f"{errors.START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
             log.next_begins = logged.first
             log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
@@ -159,10 +159,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                     if len(changes):
                         rows += len(changes)
                         yield self._rows.batch(changes)
-            except ServerError as error:
-                if error.code == NOT_IN_THE_LOG:
-                    raise OtherLogError(log.next_begins) from error
-                raise
+            except errors.NotInTheLogError as error:
+                raise errors.OtherLogError(log.next_begins) from error
         end, began = max(window.end, log.next_begins), log.file_began
         context.send_event_to_coordinator(
             LogRead(
@@ -175,20 +173,16 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             )
         )
 
-    def _sent_before(self, kind: type[EventT], split_id: str) -> EventT | None:
-        """The event of an earlier attempt, whose report counts: this batch is repeated."""
-        events = [event for event in self.context.sent_before if isinstance(event, kind)]
-        return next((one for one in events if getattr(one, "split_id", split_id) == split_id), None)
-
-    def _may_read(self, connection: Connection, split_id: str, window: LogWindow) -> bool:
+    def _may_read(self, connection: Connection, window: LogWindow) -> bool:
         """Whether the window is read: not if another server has answered this attempt, or the first one."""
-        earlier = self._sent_before(LogRead, split_id)
+        # If an earlier attempt has reported the window, its report counts.
+        earlier = next((one for one in self.context.sent_before if isinstance(one, LogRead)), None)
         was_read = earlier is not None and earlier.end > earlier.first
         is_other = variable(connection, "server_uid") != window.server
         if is_other and was_read:
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",
-                remedy=f"connect to that server until the batch is complete; or {START_AGAIN}",
+                remedy=f"connect to that server until the batch is complete; or {errors.START_AGAIN}",
             )
         return was_read or (earlier is None and not is_other)
 
@@ -208,7 +202,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             rule = rules.get(table.table)
             key = () if rule is None or not rule.bounds else rule.key
             if not {*key} <= table.integers:
-                raise AlteredKeyError(table.table, key)
+                raise errors.AlteredKeyError(table.table, key)
             needed = None if wanted is None else [*wanted, *key]
             changes = changes_of(part._replace(table=table), self._charsets, needed)
         if rule is not None:

@@ -31,21 +31,13 @@ class Values(NamedTuple):
         return self if mask.all() else Values(self.starts[mask], self.ends[mask], self.nulls[mask])
 
 
-class Images(NamedTuple):
-    """The images in some events, in the order of the events.
+def find_images(
+    data: Bytes, starts: Int64s, ends: Int64s, columns: Sequence[LogColumn]
+) -> tuple[Int64s, Int64s, list[Values]]:
+    """The images of the rows in ``data[start:end]`` of each event, in the order of the events.
 
-    Attributes:
-        events: the index of the event of each image.
-        numbers: the number of the image in its event.
-    """
-
-    events: Int64s
-    numbers: Int64s
-    columns: list[Values]
-
-
-def find_images(data: Bytes, starts: Int64s, ends: Int64s, columns: Sequence[LogColumn]) -> Images:
-    """The images of the rows in ``data[start:end]`` of each event.
+    Returns:
+        For each image the index of its event and its number in the event; and its columns.
 
     Raises:
         SplitReadError: an event does not end where its last image does.
@@ -66,7 +58,7 @@ def find_images(data: Bytes, starts: Int64s, ends: Int64s, columns: Sequence[Log
     numbers = np.repeat(np.arange(len(events)) - 1, [len(each) for each in events])
     order = np.argsort(of_event, kind="stable")
     found, _ = _columns_at(data, np.concatenate(begins)[order], sizes)
-    return Images(of_event[order], numbers[order], found)
+    return of_event[order], numbers[order], found
 
 
 def _columns_at(data: Bytes, at: Int64s, sizes: _Sizes) -> tuple[list[Values], Int64s]:

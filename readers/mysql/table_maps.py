@@ -171,9 +171,8 @@ def _kind_of(table: TableName, kind: int, metas: BytesIO) -> tuple[int, tuple[in
     if kind == STRING:
         # The upper bits of a length above 255 are in the byte of the type.
         kind, length = low, high
-        return (
-            (kind, (length, 0)) if kind & 0x30 == 0x30 else (STRING, (length | (kind & 0x30 ^ 0x30) << 4, 0))
-        )
+        is_other = kind & 0x30 == 0x30
+        return (kind, (length, 0)) if is_other else (STRING, (length | (kind & 0x30 ^ 0x30) << 4, 0))
     return kind, (low, high)
 
 

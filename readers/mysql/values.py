@@ -36,10 +36,8 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
     texts = _bytes(values, data)
     if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
         size = column.meta[0]
-        if (
-            column.kind != kinds.STRING
-            or pc.all(pc.equal(pc.binary_length(texts), size)).as_py() is not False
-        ):
+        is_short = pc.any(pc.less(pc.binary_length(texts), size)).as_py()
+        if column.kind != kinds.STRING or not is_short:
             return texts
         # The log leaves out zeros at the end of BINARY values.
         padded = [None if one is None else one.ljust(size, b"\0") for one in texts.to_pylist()]
