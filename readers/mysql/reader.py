@@ -131,9 +131,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             end=window.end,
             is_wanted=partial(opts.is_named, context.options) if window.by_name else known.__contains__,
             known=known,
-            report_loss=lambda what: context.report_data_loss(
-                what, split_id=split_id, remedy=errors.START_AGAIN
-            ),
+            report_loss=partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN),
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,
