@@ -7,7 +7,7 @@ from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing, variable
-from flip27_source.enumerators.mysql.dump import blocks
+from flip27_source.enumerators.mysql.dump import log_blocks
 from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.schema import check_types, typed_schema
 from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
@@ -76,7 +76,7 @@ def _of_log(connection: Connection, options: Options) -> Finding:
     try:
         with doing(options, "reading the log"), connect(options) as stream:
             end = log_end(connection, failovers=0)
-            next(blocks(stream, options, log=end.log, first=end.first))
+            next(log_blocks(stream, options, log=end.log, first=end.first))
     except ServerError as error:
         return failed("log", error.what, error.remedy)
     return ok("log", f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}")

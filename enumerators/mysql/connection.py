@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
 
-
 _NOT_IN_THE_LOG = 1236
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",

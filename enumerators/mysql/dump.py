@@ -19,7 +19,7 @@ _OK, _END, _ERROR = 0x00, 0xFE, 0xFF
 _BUFFER_BYTES = 1 << 18
 
 
-def blocks(
+def log_blocks(
     connection: Connection, options: Options, *, log: str, first: int, end: int = 0
 ) -> Iterator[EventBlock]:
     """The events from a position, at which one has to begin, to the present end of the log.
@@ -42,7 +42,7 @@ def file_began(options: Options, *, log: str, position: int) -> tuple[int, int] 
     A log that was deleted and begun anew has files of the same names, at another time.
     """
     with connect(options) as stream:
-        found = blocks(stream, options, log=log, first=position)
+        found = log_blocks(stream, options, log=log, first=position)
         return next((file for block in found for file in block.files_began()), None)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import Connection, connect, place, rows_of, variable
-from flip27_source.enumerators.mysql.dump import blocks
+from flip27_source.enumerators.mysql.dump import log_blocks
 from flip27_source.enumerators.mysql.errors import START_AGAIN, NotInTheLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
@@ -95,7 +95,7 @@ def position_after(
     written_to = log_written_to(connection, failovers=failovers_of(first))
     with connect(options) as stream:
         rows_of(stream, "SET @slave_connect_state = %s", [",".join(gtids)])
-        for block in blocks(stream, options, log=log, first=first):
+        for block in log_blocks(stream, options, log=log, first=first):
             # Events that are made for the replica have no position.
             begins = block.positions[(block.kinds == GTID) & (block.ends & 0xFFFFFFFF > 0)]
             if len(begins):

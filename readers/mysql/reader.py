@@ -16,7 +16,7 @@ import pyarrow as pa
 from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
-from flip27_source.enumerators.mysql.dump import blocks
+from flip27_source.enumerators.mysql.dump import log_blocks
 from flip27_source.enumerators.mysql.failover import check_has
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import (
@@ -148,7 +148,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         skipping = Skipping(window.skips, end=window.end)
         rows, emptied = 0, dict[TableName, None]()
         if log.next_begins < window.end:
-            events = blocks(
+            events = log_blocks(
                 connection, context.options, log=window.log, first=log.next_begins, end=window.end
             )
             try:
