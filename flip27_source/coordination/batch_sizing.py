@@ -116,6 +116,15 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.structs.replace(self, full=(*self.full, batch)[-KEPT:])
         return msgspec.structs.replace(self, small=(*self.small, batch)[-KEPT:])
 
+    def in_a_new_run(self) -> BatchTimes:
+        """What a new run knows, which may have another query or cluster: its first batch counts at once."""
+        if not self.full:
+            return self
+        unit = _unit_of(self.full[-1])
+        similar = _similar(self.full, unit)
+        similar.sort(key=lambda batch: batch.duration_ms / _amount(batch, unit))
+        return msgspec.structs.replace(self, full=(similar[len(similar) // 2],))
+
     def limits(self, target_ms: int) -> SizedLimits:
         """The limits with which a batch takes about the target; at least one of each unit."""
         if not self.full:
@@ -123,7 +132,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 target_ms=target_ms, reason="first batch",
                 files=FIRST.files, rows=FIRST.rows, bytes=FIRST.bytes,
             )  # fmt: skip
-        unit = next(unit for unit in _UNITS if _amount(self.full[-1], unit))
+        unit = _unit_of(self.full[-1])
         similar = _similar(self.full, unit)
         amount, reason = self._estimate(similar, unit, target_ms)
         most = max(_amount(batch, unit) for batch in similar) * MOST_GROWTH
@@ -181,7 +190,7 @@ class BatchSizer:
         target_ms = round(target_s * 1000)
         backlog_s = options[TARGET_BACKLOG_DURATION]
         backlog_ms = target_ms if backlog_s is None else round(backlog_s * 1000)
-        return cls(target_ms, backlog_ms, BatchTimes() if times is None else times)
+        return cls(target_ms, backlog_ms, BatchTimes() if times is None else times.in_a_new_run())
 
     def tighten(self, limits: Limits) -> Limits:
         """The limits of the next batch: its own, and these."""
@@ -226,6 +235,10 @@ def waited_for_trigger(started_ms: int, ended_ms: int) -> bool:
     return interval_ms > LATE_TRIGGER_MS and all(
         moment_ms % interval_ms <= LATE_TRIGGER_MS for moment_ms in (started_ms, ended_ms)
     )
+
+
+def _unit_of(batch: BatchTime) -> str:
+    return next(unit for unit in _UNITS if _amount(batch, unit))
 
 
 def _amount(batch: BatchTime, unit: str) -> int:

@@ -205,11 +205,13 @@ def test_a_wait_is_known_by_triggers_at_multiples_of_an_interval(
     assert waited_for_trigger(started, ended) is waited
 
 
-def test_what_was_measured_is_kept_by_the_next_run() -> None:
-    cluster = Cluster(overhead_and_cost(1000, 0.3)).run(10)
-    restarted = BatchSizer(TARGET_MS, TARGET_MS, cluster.sizer.times)
-    assert restarted.tighten(UNLIMITED) == cluster.sizer.tighten(UNLIMITED)
-    assert BatchSizer(TARGET_MS, TARGET_MS, BatchTimes()).tighten(UNLIMITED).files == 100
+def test_a_new_run_begins_where_the_last_one_was_and_follows_its_own_first_batch() -> None:
+    cluster = Cluster(lambda number, files: 1000 + files * (0.3 if number < 10 else 3)).run(10)
+    cluster.sizer = BatchSizer(TARGET_MS, TARGET_MS, cluster.sizer.times.in_a_new_run())
+    cluster.run(4)
+    assert 8 <= cluster.shares[10] <= 10
+    assert near(cluster.shares[11:]) == 1
+    assert BatchSizer(TARGET_MS, TARGET_MS, BatchTimes().in_a_new_run()).tighten(UNLIMITED).files == 100
 
 
 def test_the_reason_says_what_was_measured() -> None:
