@@ -6,6 +6,7 @@ Before a page runs, its files and servers are prepared; afterwards the results o
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import sqlite3
 import sys
@@ -76,6 +77,16 @@ def files(page: PageRun) -> None:
     land(page.place("/landing/orders/2.json"), order(2))
     page.run()
     assert ids(page.names["df"], "files") == [1, 2]
+
+
+def batch_size(page: PageRun) -> None:
+    land(page.place("/landing/orders/1.json"), order(1))
+    page.run()
+    page.names["query"].processAllAvailable()
+    (batch,) = (batch for batch in page.names["query"].recentProgress if batch["numInputRows"])
+    sized = json.loads(batch["sources"][0]["endOffset"])["summary"]["sized"]
+    assert (sized["target_ms"], sized["files"], sized["reason"]) == (30_000, 100, "first batch")
+    page.names["query"].stop()
 
 
 def native(page: PageRun) -> None:
@@ -311,6 +322,7 @@ def cli(page: PageRun) -> None:
 
 SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "README.md": readme,
+    "docs/batch_size.md": batch_size,
     "docs/cli.md": cli,
     "docs/deployment.md": deployment,
     "docs/edits.md": edits_page,
