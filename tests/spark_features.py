@@ -76,7 +76,7 @@ FEATURES = (
         name="flip27's readers return the rows of files that Spark's own readers return",
         since="4.3",
         present=VERSION >= (4, 3),
-        before="the rows are those of Spark 4.3; older readers of Spark differ for some malformed lines of JSON",
+        before="the rows are those of Spark 4.3; older readers of Spark differ for malformed lines of JSON",
         shown_by=("readers/columnar", "readers/csv_lines", "readers/json_lines", "fuzz"),
     ),
     Feature(name="Spark Connect", shown_by=("spark/test_connect.py",)),

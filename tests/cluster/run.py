@@ -48,6 +48,9 @@ DOWN_S = (0.0, 10.0)
 CLOCK_S = 300
 ROWS_A_MINUTE = 700
 """More rows than a split of the source that exchanges events has read after a minute, at a batch a second."""
+REPLACED_S = 100.0
+"""The time in which a driver notices that another one has taken over."""
+
 GIVEN = {"counters": "8", "pageMs": "2", "maxRowsPerSplit": "10", "taskReports": "auto"}
 """Other options of this source."""
 
@@ -395,8 +398,14 @@ class ClusterRun:
             self._goes_on(clears=False)
         finally:
             cut_off.join()
-        with contextlib.suppress(ProgramEndedError):
-            first.wait_until_all_have_ended()
+        try:
+            first.wait_until_all_have_ended(REPLACED_S)
+        except StuckError:
+            # The master gives the executors of an application to others if its driver is away for long, and
+            # Spark's driver then waits for executors for ever, with a batch that cannot end.
+            self.outcome.errors["Spark: the replaced driver waits for executors"] += 1
+        except ProgramEndedError:
+            pass
         first.end()
         self._judge(first)
         return f"the driver on {cut_off.name}, cut off, was replaced by one on {self._driver_host.name}"

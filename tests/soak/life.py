@@ -96,9 +96,10 @@ class Life:
         """Whether each query had a successful trigger that began after this moment."""
         return all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes)
 
-    def wait_until_all_have_ended(self) -> None:
+    def wait_until_all_have_ended(self, most_s: float = DEADLINE_S) -> None:
         """Wait until each query has ended with an error."""
-        self._wait(lambda: {ended.shape for ended in self.ended} >= set(self.shapes), "end with an error")
+        shapes = set(self.shapes)
+        self._wait(lambda: {ended.shape for ended in self.ended} >= shapes, "end with an error", most_s)
 
     def wait_for_an_error(self, most_s: float) -> None:
         """Wait until another query has ended, for at most this many seconds."""
