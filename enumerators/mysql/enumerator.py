@@ -126,6 +126,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             after=tuple(sorted({*state.gtids} - {*state.skips})) if self._is_first_window else None,
             file_began=state.file_began,
             skips=state.skips,
+            prepared=state.prepared,
             rules=tuple(map(TableRules.of, assigner.tables)),
             known=assigner.stored().known,
             by_name=not self._run.reads_tables,

@@ -43,6 +43,8 @@ class TableName:
 
 
 Progress = TableProgress[TableName, str]
+Prepared = tuple[tuple[str, tuple[TableName, ...]], ...]
+"""The XA transactions that are neither committed nor rolled back, with the tables that they have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class LogWindow:
         server: the identity of the server that has the log.
         after: the GTIDs before the window, in the first window of a run.
         file_began: see MysqlState.
-        skips: see MysqlState.
+        skips, prepared: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
         by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
@@ -110,6 +112,7 @@ class LogWindow:
     after: tuple[str, ...] | None = None
     file_began: tuple[int, int] | None = None
     skips: tuple[str, ...] = ()
+    prepared: Prepared = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
     by_name: bool = False
@@ -171,7 +174,7 @@ class LogRead(SourceEvent):
             nothing was read, because another server has answered.
         emptied: the tables with a TRUNCATE that some chunks have and others do not.
         gtids: the GTIDs before ``end`` of the domains that the window has.
-        file_began: see MysqlState, for ``end``.
+        file_began, prepared: see MysqlState, for ``end``.
     """
 
     first: int
@@ -180,6 +183,7 @@ class LogRead(SourceEvent):
     emptied: tuple[TableName, ...] = ()
     gtids: tuple[str, ...] = ()
     file_began: tuple[int, int] | None = None
+    prepared: Prepared = ()
 
 
 def position_of(file: str, offset: int, *, failovers: int = 0) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flip27_source.enumerators.mysql.split import LogRead, MysqlSplit, Progress, TableName, by_domain
+from flip27_source.enumerators.mysql.split import LogRead, MysqlSplit, Prepared, Progress, TableName, by_domain
 from flip27_source.enumerators.tables_with_log.enumerator import ReadingState
 from flip27_source.snapshot_then_log.assigner import PositionAssigner
 from flip27_source.snapshot_then_log.tables import TablesState
@@ -25,6 +25,7 @@ class MysqlState(ReadingState):
             began it, in seconds since 1970 UTC; None if that is not known.
         skips: those of them that come after ``start`` in this log, because the log of the server before had
             its domains in another order: transactions up to them are skipped.
+        prepared: the XA transactions that were prepared in the log up to ``start``.
         chunks_to: the newest position at which a chunk was read.
         chunk_gtids: that chunk has no transaction after these.
     """
@@ -35,6 +36,7 @@ class MysqlState(ReadingState):
     gtids: tuple[str, ...] = ()
     file_began: tuple[int, int] | None = None
     skips: tuple[str, ...] = ()
+    prepared: Prepared = ()
     chunks_to: int = 0
     chunk_gtids: tuple[str, ...] = ()
     returned: tuple[MysqlSplit, ...] = ()
@@ -43,4 +45,5 @@ class MysqlState(ReadingState):
         """The state after a window of the log."""
         gtids = tuple((by_domain(self.gtids) | by_domain(read.gtids)).values())
         skips = tuple(gtid for gtid in self.skips if gtid not in read.gtids)
-        return replace(self, start=read.end, gtids=gtids, file_began=read.file_began, skips=skips)
+        facts = replace(self, start=read.end, file_began=read.file_began, prepared=read.prepared)
+        return replace(facts, gtids=gtids, skips=skips)

@@ -19,11 +19,11 @@ from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import Op
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
-from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
-_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP = 2, 16, 18, 19
+_QUERY, _XID, _EXECUTE_LOAD, TABLE_MAP = 2, 16, 18, 19
 _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
-_STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
+STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
 _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
 _THREAD_SPECIFIC = 4
@@ -34,7 +34,7 @@ _OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = O
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(_OPS).tolist())
 _IS_READ = _OPS > 0
-_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
+_IS_READ[[TABLE_MAP, _INCIDENT, *STATEMENTS]] = True
 _STANDALONE = 1
 
 
@@ -78,6 +78,11 @@ class Part(NamedTuple):
     transactions: Sequence[Transaction]
     writing: Writing
 
+    @property
+    def has_gtid(self) -> Bools:
+        """Which of the transactions in ``begins`` have a GTID."""
+        return self.block.kinds[self.begins] == GTID
+
     def transaction(self, event: int) -> Transaction:
         return self.transactions[int(np.searchsorted(self.begins, event, "right"))]
 
@@ -96,7 +101,7 @@ class Part(NamedTuple):
         """Whether the last transaction has ended."""
         begin = int(self.begins[-1]) if len(self.begins) else 0
         kinds = self.block.kinds[begin : self.stop]
-        statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
+        statements = begin + np.flatnonzero(np.isin(kinds, STATEMENTS))
         return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
             self.transactions[-1].is_standalone or self.statement(event).is_last
             for event in statements.tolist()
@@ -161,6 +166,7 @@ class WindowLog:
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
+        check: called with each part before its changes.
         decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
         file_began: the file that was read last, and when the server began it.
@@ -173,6 +179,7 @@ class WindowLog:
     is_wanted: Callable[[TableName], bool]
     known: Collection[TableName]
     report_loss: Callable[[str], None]
+    check: Callable[[Part], None]
     decode: Callable[[bytes, int], str]
     folds: bool = False
     file_began: tuple[int, int] | None = None
@@ -199,7 +206,9 @@ class WindowLog:
                         remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
                     )
                 self._open = None
-            for found in self._changes_in(self._part(block)):
+            part = self._part(block)
+            self.check(part)
+            for found in self._changes_in(part):
                 self._delivered_to = max(self._delivered_to, found.transaction.position)
                 yield found
             if self._open is None and self.next_begins >= self.end:
@@ -244,7 +253,7 @@ class WindowLog:
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
-            if kind == _TABLE_MAP:
+            if kind == TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
                     self._described[text] = table_map(text, self.is_wanted)
@@ -271,13 +280,6 @@ class WindowLog:
         kind, position = block.kinds[event], int(block.positions[event])
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
-        elif kind == _XA_PREPARE:
-            if any(rows.transaction is transaction for rows in pending.values()):
-                raise SplitReadError(
-                    f"the transaction at {position_text(transaction.position)} is a part of an XA "
-                    "transaction, which the mysql source does not read",
-                    remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
-                )
         else:
             statement = part.statement(event)
             if statement.savepoint is not None:

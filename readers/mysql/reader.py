@@ -114,6 +114,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
         from flip27_source.readers.mysql.log import WindowLog
         from flip27_source.readers.mysql.skipping import Skipping
+        from flip27_source.readers.mysql.xa import XaTransactions
 
         assert window.end is not None
         assert window.log is not None
@@ -126,12 +127,16 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         rules = {one.table: replace(one, key=self._own_names(one.key)) for one in window.rules}
         known = {*rules, *window.known}
+        report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
+        is_wanted = partial(opts.is_named, context.options) if window.by_name else known.__contains__
+        xa = XaTransactions(prepared=dict(window.prepared), is_wanted=is_wanted, report_loss=report_loss)
         log = WindowLog(
             first=window.begins,
             end=window.end,
-            is_wanted=partial(opts.is_named, context.options) if window.by_name else known.__contains__,
+            is_wanted=is_wanted,
             known=known,
-            report_loss=partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN),
+            report_loss=report_loss,
+            check=xa.check,
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,
@@ -167,6 +172,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                 rows=rows,
                 emptied=tuple(emptied),
                 gtids=tuple((by_domain(skipping.passed) | log.last).values()),
+                prepared=tuple(xa.prepared.items()),
                 file_began=began if began is not None and began[0] == end >> 32 else None,
             )
         )

@@ -129,9 +129,7 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap |
         SplitReadError: the log does not have the names of the columns, or a type is not known.
     """
     event = BytesIO(text)
-    # A zero is after each name.
-    schema, _, name, _ = _text(event), event.read(1), _text(event), event.read(1)
-    table = TableName(schema=schema.decode(), name=name.decode())
+    table = _name(event)
     if not is_wanted(table):
         return None
     types, metas = _text(event), BytesIO(_text(event))
@@ -157,6 +155,17 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap |
         for number, (kind, meta) in enumerate(found)
     ]
     return TableMap(table=table, columns=tuple(columns), key=tuple(names[at] for at in more.key()))
+
+
+def name_in(text: bytes) -> TableName:
+    """The name of the table that an event describes."""
+    return _name(BytesIO(text))
+
+
+def _name(event: BytesIO) -> TableName:
+    # A zero is after each name.
+    schema, _, name, _ = _text(event), event.read(1), _text(event), event.read(1)
+    return TableName(schema=schema.decode(), name=name.decode())
 
 
 def _kind_of(table: TableName, kind: int, metas: BytesIO) -> tuple[int, tuple[int, int]]:

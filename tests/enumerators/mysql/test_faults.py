@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -218,9 +219,55 @@ def test_xa_transactions_of_other_tables_are_skipped(orders: Query) -> None:
         "INSERT INTO orders VALUES (5, 'e')",
     )
     assert values_of(changes, "_op", "id") == [("c", 5)]
-    third = ("XA START 'three'", "INSERT INTO others VALUES (2)", "XA END 'three'", "XA PREPARE 'three'")
-    assert orders.write(*third) == []
-    assert orders.write("XA ROLLBACK 'three'") == []
+    for number, end in ((3, "ROLLBACK"), (4, "COMMIT")):
+        changes = ("XA START 'three'", f"INSERT INTO others VALUES ({number})", "XA END 'three'")
+        assert orders.write(*changes, "XA PREPARE 'three'") == []
+        assert orders.write(f"XA {end} 'three'") == []
+    only_reads = ("XA START 'four'", "SELECT * FROM orders", "XA END 'four'", "XA PREPARE 'four'")
+    assert orders.write(*only_reads) == []
+    assert orders.write("XA COMMIT 'four'") == []
+
+
+@contextmanager
+def prepared(server: MysqlServer, database: str, *statements: str) -> Iterator[None]:
+    """An XA transaction of another session that is prepared, and committed at the end."""
+    with server.connect(database) as session, session.cursor() as cursor:
+        for statement in ("XA START 'early'", *statements, "XA END 'early'", "XA PREPARE 'early'"):
+            cursor.execute(statement)
+        yield
+        cursor.execute("XA COMMIT 'early'")
+
+
+@pytest.mark.parametrize("snapshot", ["initial", "never"])
+def test_an_xa_transaction_that_was_prepared_before_the_query_began_is_a_data_loss(
+    own_server: MysqlServer, snapshot: str
+) -> None:
+    with query(own_server, ORDERS, FOUR, snapshot=snapshot) as orders:
+        with prepared(own_server, orders.options["database"], "INSERT INTO orders VALUES (50, 'xa')"):
+            orders.batches()
+        fails(orders, DataLossError, "the XA transaction X'6561726c79',X'',1 was committed at .* not read")
+
+
+def test_an_xa_transaction_of_a_table_that_was_found_later_is_a_data_loss(own_server: MysqlServer) -> None:
+    statements = (ORDERS, FOUR, "CREATE TABLE others LIKE orders")
+    with query(own_server, *statements, onDataLoss="report") as orders:
+        orders.batches()
+        with prepared(own_server, orders.options["database"], "INSERT INTO others VALUES (50, 'xa')"):
+            orders.catch_up()
+            orders.engine.restart(options={"tables": "orders, others"})
+            orders.batches()
+        orders.catch_up()
+        assert orders.engine.holder.report()["dataLosses"] == 1
+
+
+def test_a_large_xa_transaction_is_refused_before_any_row_of_it_is_delivered(orders: Query) -> None:
+    orders.execute("CREATE TABLE others (id INT PRIMARY KEY, v LONGBLOB)")
+    orders.batches()
+    fill = [f"INSERT INTO others VALUES ({number}, REPEAT('x', 1000000))" for number in range(12)]
+    orders.execute("XA START 'large'", "INSERT INTO orders VALUES (50, 'phantom')", *fill)
+    orders.execute("XA END 'large'", "XA PREPARE 'large'", "XA ROLLBACK 'large'")
+    fails(orders, Flip27Error, "is a part of an XA transaction")
+    assert len(orders.engine.rows) == 4
 
 
 @pytest.mark.parametrize(
