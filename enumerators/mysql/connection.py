@@ -23,6 +23,8 @@ Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
 
 _NOT_IN_THE_LOG = 1236
+_SETTINGS = "SET time_zone = '+00:00', sql_select_limit = 18446744073709551615"
+"""What changes the rows of a SELECT, whatever the server or ``init_connect`` has set."""
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
@@ -60,7 +62,7 @@ def connect(options: Options) -> Connection:
             write_timeout=options[opts.READ_TIMEOUT],
             charset="utf8mb4",
             autocommit=True,
-            init_command="SET time_zone = '+00:00'",
+            init_command=_SETTINGS,
             sql_mode="",
             conv=converters,
             **({} if ca is None else {"ssl_ca": ca, "ssl_verify_cert": True, "ssl_verify_identity": True}),

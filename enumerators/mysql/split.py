@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
 from flip27_source.snapshot_then_log.tables import Key, TableProgress
@@ -29,7 +30,7 @@ MOST_FAILOVERS = (1 << 63 - _FAILOVER_SHIFT) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableName:
-    """A table; the log knows it by its name."""
+    """A table, which the log knows by its name. Its text has names with a dot or a backquote quoted."""
 
     schema: str
     name: str
@@ -39,7 +40,7 @@ class TableName:
         return str(self)
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        return ".".join(quoted(one) if {*one} & {*".`"} else one for one in (self.schema, self.name))
 
 
 Progress = TableProgress[TableName, str]

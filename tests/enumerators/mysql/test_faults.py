@@ -407,6 +407,18 @@ def test_a_system_versioned_table_is_refused(own_server: MysqlServer, tables: st
         fails(orders, DiscoveryError, r"\.orders is system-versioned")
 
 
+def test_a_limit_that_the_server_sets_for_selects_hides_nothing(own_server: MysqlServer) -> None:
+    others = ("CREATE TABLE other LIKE orders", "CREATE TABLE third LIKE orders")
+    with query(own_server, ORDERS, FOUR, *others, tables="*", snapshotChunkRows="1000") as orders:
+        orders.execute("INSERT INTO third VALUES (1, 'a')")
+        own_server.execute("SET GLOBAL sql_select_limit = 2, GLOBAL init_connect = 'SET sql_select_limit = 2'")
+        try:
+            orders.batches()
+        finally:
+            own_server.execute("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL init_connect = DEFAULT")
+        assert len(orders.engine.rows) == 5
+
+
 def test_a_table_that_does_not_exist_is_refused(own_server: MysqlServer) -> None:
     with query(own_server, ORDERS, tables="orders, missing") as orders:
         fails(orders, DiscoveryError, "table missing of option tables does not exist")

@@ -6,6 +6,7 @@ import pytest
 
 from flip27_source.enumerators.mysql.split import (
     MOST_FAILOVERS,
+    TableName,
     by_domain,
     failovers_of,
     file_and_offset,
@@ -36,6 +37,12 @@ def test_positions_grow_with_each_failover() -> None:
 def test_a_position_that_is_too_large_is_refused(file: str, failovers: int) -> None:
     with pytest.raises(DiscoveryError, match="has no position: files are counted to 8388607"):
         position_of(file, 4, failovers=failovers)
+
+
+def test_texts_of_tables_are_all_different() -> None:
+    names = [("shop", "orders"), ("x.y", "z"), ("x", "y.z"), ("x", "z.1"), ("`x", "y`.z"), ("x.y`", "z")]
+    texts = ["shop.orders", "`x.y`.z", "x.`y.z`", "x.`z.1`", "```x`.`y``.z`", "`x.y```.z"]
+    assert [str(TableName(schema=schema, name=name)) for schema, name in names] == texts
 
 
 def test_the_last_gtid_of_each_domain_counts() -> None:

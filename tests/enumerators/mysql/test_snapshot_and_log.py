@@ -299,6 +299,24 @@ def test_tables_are_named_by_patterns_and_rows_have_the_table(mysql: MysqlServer
         ]
 
 
+def test_two_tables_whose_names_look_alike_are_both_read(mysql: MysqlServer) -> None:
+    mysql.execute(
+        "CREATE DATABASE `x.y`",
+        "CREATE DATABASE x",
+        "CREATE TABLE `x.y`.z (id INT PRIMARY KEY)",
+        "CREATE TABLE x.`y.z` (id INT PRIMARY KEY)",
+        "INSERT INTO `x.y`.z VALUES (1)",
+        "INSERT INTO x.`y.z` VALUES (2)",
+    )
+    try:
+        with query(mysql, tables="`x.y`.z, x.`y.z`") as both:
+            both.batches()
+            found = sorted(values_of(both.changes_from(), "id", "_table"))
+            assert found == [(1, "`x.y`.z"), (2, "x.`y.z`")]
+    finally:
+        mysql.execute("DROP DATABASE `x.y`", "DROP DATABASE x")
+
+
 def test_a_new_table_is_read_with_its_rows(mysql: MysqlServer) -> None:
     with query(mysql, ORDERS, SEVEN, tables="*") as orders:
         orders.catch_up()
