@@ -29,7 +29,7 @@ class OtherLogError(DataLossError):
     def __init__(self, position: int) -> None:
         super().__init__(
             f"the log was read up to {position_text(position)}, and the server has another one: it was "
-            "deleted (RESET MASTER), or the server was set back",
+            "deleted (RESET MASTER), the server was set back, or another server with the same server_id answers",
             remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
         )
 

@@ -70,8 +70,9 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         return connect(self._options)
 
     def _greet(self, connection: Connection, request: PollRequest) -> None:
-        self._server = server.check_server(connection, reads_log=self._run.reads_log)
+        server.check_server(connection, reads_log=self._run.reads_log)
         state = request.state
+        self._server = server.identity(connection, known=None if state is None else state.server)
         if state is not None and state.log is not None and state.server == self._server:
             gtids = {*state.gtids} - {*state.skips}
             server.check_log(connection, gtids, log=state.log, position=state.start)

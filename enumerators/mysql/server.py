@@ -83,10 +83,19 @@ class LogEnd:
     end: int
 
 
-def check_server(connection: Connection, *, reads_log: bool) -> str:
-    """Check that the server has a log that can be read; return its identity."""
+def identity(connection: Connection, *, known: str | None) -> str:
+    """The identity of the server, which is that of its log: its server_id.
+
+    The server_uid changes with the port and the network card, and two servers may have the same. States of
+    older versions have it.
+    """
     uid = variable(connection, "server_uid")
-    if uid is None:
+    return str(uid if known == uid else variable(connection, "server_id"))
+
+
+def check_server(connection: Connection, *, reads_log: bool) -> None:
+    """Check that the server has a log that can be read."""
+    if variable(connection, "server_uid") is None:
         raise DiscoveryError(
             "the server is not MariaDB 10.10 or newer: its log cannot be matched with snapshots",
             remedy="read it with enumerator=sql; MySQL is not supported yet",
@@ -107,7 +116,6 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
             remedy="set log_slave_updates=ON in the server's configuration and restart it, before it "
             "replicates changes that are to be read; or connect to the primary",
         )
-    return uid
 
 
 def begin_snapshot(connection: Connection, *, failovers: int) -> int:

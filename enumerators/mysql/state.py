@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flip27_source.enumerators.mysql.split import LogRead, MysqlSplit, Prepared, Progress, TableName, by_domain
+from flip27_source.enumerators.mysql.split import (
+    LogRead,
+    MysqlSplit,
+    Prepared,
+    Progress,
+    TableName,
+    by_domain,
+)
 from flip27_source.enumerators.tables_with_log.enumerator import ReadingState
 from flip27_source.snapshot_then_log.assigner import PositionAssigner
 from flip27_source.snapshot_then_log.tables import TablesState

@@ -19,7 +19,7 @@ from flip27_source.enumerators.mysql.statements import Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import Op
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
-from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
+from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
 _QUERY, _XID, _EXECUTE_LOAD, TABLE_MAP = 2, 16, 18, 19
 _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
@@ -77,11 +77,6 @@ class Part(NamedTuple):
     begins: Int64s
     transactions: Sequence[Transaction]
     writing: Writing
-
-    @property
-    def has_gtid(self) -> Bools:
-        """Which of the transactions in ``begins`` have a GTID."""
-        return self.block.kinds[self.begins] == GTID
 
     def transaction(self, event: int) -> Transaction:
         return self.transactions[int(np.searchsorted(self.begins, event, "right"))]

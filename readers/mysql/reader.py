@@ -78,7 +78,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         chunk = split.chunk
         assert chunk is not None
         earlier = None
-        if chunk.server not in (None, variable(connection, "server_uid")):
+        if chunk.server not in (None, server.identity(connection, known=chunk.server)):
             sent = [one for one in self.context.sent_before if isinstance(one, ChunkRead)]
             earlier = next((one for one in sent if one.split_id == split.split_id), None)
             if earlier is None:
@@ -182,7 +182,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         # If an earlier attempt has reported the window, its report counts.
         earlier = next((one for one in self.context.sent_before if isinstance(one, LogRead)), None)
         was_read = earlier is not None and earlier.end > earlier.first
-        is_other = variable(connection, "server_uid") != window.server
+        is_other = server.identity(connection, known=window.server) != window.server
         if is_other and was_read:
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",

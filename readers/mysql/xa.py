@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flip27_source.enumerators.mysql.errors import START_AGAIN
+from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.split import TableName, position_text
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.mysql.log import STATEMENTS, TABLE_MAP, Part
@@ -42,7 +43,7 @@ class XaTransactions:
         bounds = [*begins.tolist(), part.stop]
         if self._open is not None:
             self._prepare(part, self._open, range(bounds[0]))
-        flags = np.where(part.has_gtid, block.data[block.starts[begins] + _FLAGS_AT], 0)
+        flags = np.where(block.kinds[begins] == GTID, block.data[block.starts[begins] + _FLAGS_AT], 0)
         if len(begins):
             self._open = None
         for number in np.flatnonzero(flags & (_PREPARES | _COMPLETES)).tolist():
@@ -78,8 +79,8 @@ class XaTransactions:
         if changed is None or any(map(self.is_wanted, changed)):
             where = position_text(int(block.positions[events.start]))
             self.report_loss(
-                f"the XA transaction {xid} was committed at {where} of the log, and its changes were not read: "
-                "it was prepared before the query, or this table, was read"
+                f"the XA transaction {xid} was committed at {where} of the log, and its changes were not read: it "
+                "was prepared before the query, or this table, was read"
             )
 
 

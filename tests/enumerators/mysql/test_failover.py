@@ -14,6 +14,7 @@ from flip27_source.testing import Crashed, Step
 from tests.deadline import until
 from tests.enumerators.mysql.reading import Query, query, values_of
 from tests.mysql_server import MysqlServer, mysql_server
+from tests.postgres_server import free_port
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20))"
 SEVEN = "INSERT INTO orders VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e'),(6,'f'),(7,'g')"
@@ -124,6 +125,47 @@ def test_a_running_query_notices_that_another_server_has_taken_the_address(pair:
     until(has_read_all, lambda: f"{len(orders.engine.rows)} rows were read")
     assert failovers(orders.changes_from(7))[-1] == 1
     orders.check_copy()
+
+
+def test_a_replica_that_takes_host_and_port_is_another_server(pair: Pair, orders: Query) -> None:
+    """Both servers have the same server_uid, which MariaDB makes of the port and the network card."""
+    orders.batches()
+    orders.write("INSERT INTO orders VALUES (8, 'h')")
+    pair.wait()
+    pair.primary.stop()
+    pair.replica.promote()
+    pair.replica.stop()
+    pair.replica.port = pair.primary.port
+    pair.replica.start()
+    orders.server = pair.replica
+    orders.reconnect()
+    changes = orders.write("DELETE FROM orders WHERE id = 2")
+    assert (values_of(changes, "_op", "id"), failovers(changes)) == ([("d", 2)], [1])
+
+
+@pytest.mark.parametrize("step", [Step.PLANNED, Step.TASKS_ENDED])
+@pytest.mark.parametrize("reads_chunks", [True, False])
+def test_a_server_that_is_started_again_on_another_port_is_the_same_server(
+    reads_chunks: bool, step: Step
+) -> None:
+    with mysql_server() as server, query(server, ORDERS, SEVEN, maxRowsPerTrigger="3") as orders:
+        if not reads_chunks:
+            orders.catch_up()
+            orders.engine.restart()
+        orders.execute("UPDATE orders SET v = 'x' WHERE id IN (1, 5)")
+        orders.until_planned()
+        with pytest.raises(Crashed):
+            orders.engine.run_batch(crash_at=step)
+        orders.execute("UPDATE orders SET v = 'y' WHERE id IN (2, 6)")
+        server.stop()
+        server.port = free_port()
+        server.start()
+        orders.move_to(server)
+        orders.batches()
+        orders.catch_up()
+        # A chunk that is read again has newer rows, whose changes come too.
+        orders.check_copy(is_exact=not reads_chunks)
+        assert {*failovers(orders.changes_from())} == {0}
 
 
 def test_a_snapshot_goes_on_on_the_other_server(pair: Pair, orders: Query) -> None:

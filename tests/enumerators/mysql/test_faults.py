@@ -96,16 +96,20 @@ def test_a_log_that_was_begun_anew_and_looks_the_same_is_a_data_loss(
             until(lambda: bool(orders.batches()))
 
 
-def test_another_server_without_what_was_read_is_refused(orders: Query) -> None:
+@pytest.mark.parametrize(
+    ("server_id", "text"),
+    [("1", "another server with the same server_id answers"), ("2", "does not have transaction 0-1-")],
+)
+def test_another_server_without_what_was_read_is_refused(orders: Query, server_id: str, text: str) -> None:
     orders.batches()
-    with mysql_server() as other:
+    with mysql_server(server_id=server_id) as other:
         other_options = {**orders.options, "port": str(other.port)}
         with other.connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {orders.options['database']}")
             cursor.execute(f"USE {orders.options['database']}")
             cursor.execute(ORDERS)
         orders.engine.restart(options=other_options)
-        fails(orders, DataLossError, "does not have transaction 0-1-")
+        fails(orders, DataLossError, text)
 
 
 @pytest.mark.parametrize(
@@ -411,11 +415,11 @@ def test_a_limit_that_the_server_sets_for_selects_hides_nothing(own_server: Mysq
     others = ("CREATE TABLE other LIKE orders", "CREATE TABLE third LIKE orders")
     with query(own_server, ORDERS, FOUR, *others, tables="*", snapshotChunkRows="1000") as orders:
         orders.execute("INSERT INTO third VALUES (1, 'a')")
-        own_server.execute("SET GLOBAL sql_select_limit = 2, GLOBAL init_connect = 'SET sql_select_limit = 2'")
+        own_server.execute("SET GLOBAL sql_select_limit = 2")
         try:
             orders.batches()
         finally:
-            own_server.execute("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL init_connect = DEFAULT")
+            own_server.execute("SET GLOBAL sql_select_limit = DEFAULT")
         assert len(orders.engine.rows) == 5
 
 
