@@ -29,17 +29,18 @@ class OtherLogError(DataLossError):
     def __init__(self, position: int) -> None:
         super().__init__(
             f"the log was read up to {position_text(position)}, and the server has another one: it was "
-            "deleted (RESET MASTER), the server was set back, or another server with the same server_id answers",
+            "deleted (RESET MASTER), the server was set back, or another server with the same server_id "
+            "answers",
             remedy=f"{START_AGAIN}; onDataLoss=report does not help: there is no log to continue with",
         )
 
 
 class AlteredKeyError(SplitReadError):
-    """The columns by which the chunks of a table are cut are no longer integers of the table."""
+    """The columns by which the chunks of a table are cut are no longer the integers that begin its key."""
 
     def __init__(self, table: TableName, key: Sequence[str]) -> None:
         super().__init__(
-            f"table {table} is read in chunks along {', '.join(key)}, and not all of these are columns of "
-            "integers any more",
+            f"table {table} is read in chunks along {', '.join(key)}, and its primary key does not begin with "
+            "these columns of integers any more",
             remedy=f"{START_AGAIN}; or {left_out(table)}",
         )

@@ -138,6 +138,8 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         old = [one for one in request.cut if opts.is_named(self._options, one[0])]
+        for table, key, _ in old:
+            server.catalog_table(connection, table).check_cut_by(key)
         new: list[Uncut] = [
             (one.table, one.cut_by, None)
             for one in tables or ()

@@ -9,7 +9,7 @@ from itertools import takewhile
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, rows_of, variable
-from flip27_source.enumerators.mysql.errors import OtherLogError, left_out
+from flip27_source.enumerators.mysql.errors import AlteredKeyError, OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     TableName,
@@ -66,6 +66,11 @@ class CatalogTable:
     @property
     def cut_by(self) -> tuple[str, ...]:
         return tuple(takewhile(lambda name: self.columns[name].is_integer, self.key))
+
+    def check_cut_by(self, key: Sequence[str]) -> None:
+        """Check that the primary key still begins with the columns by which the table is cut."""
+        if [one.lower() for one in self.cut_by[: len(key)]] != [one.lower() for one in key]:
+            raise AlteredKeyError(self.table, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

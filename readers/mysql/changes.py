@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.mysql.errors import AlteredKeyError
 from flip27_source.enumerators.mysql.split import TableName, TableRules
 from flip27_source.readers.changes.rows import Op, placed, split_moves, without
 from flip27_source.readers.mysql.charsets import Charsets
@@ -25,6 +26,7 @@ class Changes:
     """Changes of one table in the order of the log; or rows of a chunk.
 
     Attributes:
+        key, cut_by: see CatalogTable.
         op: c, u, d or t, as the number of the letter; r in all rows of a chunk.
         pos: where the transaction of each change begins; of a chunk, the position of its snapshot.
         seq: grows with the changes of a transaction.
@@ -34,6 +36,7 @@ class Changes:
 
     table: TableName
     key: tuple[str, ...] = ()
+    cut_by: tuple[str, ...] = ()
     op: Bytes
     pos: Int64s
     seq: Int64s
@@ -90,6 +93,7 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     changes = Changes(
         table=table.table,
         key=table.key,
+        cut_by=table.cut_by,
         op=op,
         pos=pos,
         # It grows by more than an event has rows.
@@ -151,6 +155,8 @@ def delivered(changes: Changes, rules: TableRules) -> Changes:
     """The changes that the snapshots of their rows' chunks do not have."""
 
     def ranges_of(rows: Int64s) -> Int64s:
+        if changes.cut_by[: len(rules.key)] != rules.key:
+            raise AlteredKeyError(changes.table, rules.key)
         bounds = [tuple(map(int, bound)) for bound in rules.bounds]
         columns = changes.take(rows).key_columns(rules.key).values()
         keys = zip(*(column.to_pylist() for column in columns), strict=True)

@@ -6,7 +6,7 @@ because the driver also imports the reader's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -89,9 +89,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
         table = self._catalog_table(connection, chunk.table)
         self._check_types(table)
-        integers = {name for name, kind in table.columns.items() if kind.is_integer}
-        if not {*self._own_names(chunk.key)} <= integers:
-            raise errors.AlteredKeyError(chunk.table, chunk.key)
+        table.check_cut_by(chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
         gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
         if earlier is not None:
@@ -125,7 +123,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             return
         logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
-        rules = {one.table: replace(one, key=self._own_names(one.key)) for one in window.rules}
+        rules = {one.table: replace(one, key=tuple(map(self._rows.own_name, one.key))) for one in window.rules}
         known = {*rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted = partial(opts.is_named, context.options) if window.by_name else known.__contains__
@@ -204,11 +202,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         else:
             table = self._known.get(part.table) or self._understood(part.table)
             rule = rules.get(table.table)
-            key = () if rule is None or not rule.bounds else rule.key
-            if not {*key} <= table.integers:
-                raise errors.AlteredKeyError(table.table, key)
-            needed = None if wanted is None else [*wanted, *key]
-            changes = changes_of(part._replace(table=table), self._charsets, needed)
+            changes = changes_of(part._replace(table=table), self._charsets, wanted)
         if rule is not None:
             if is_emptied_between(changes, rule):
                 emptied[changes.table] = None
@@ -244,9 +238,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def _is_read(self, column: str) -> bool:
         wanted = self._rows.columns_read
         return wanted is None or column in wanted or has_all_columns(self.context.options)
-
-    def _own_names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        return tuple(map(self._rows.own_name, columns))
 
     def _query(self, sql: str) -> list[Row]:
         """Run a query while another connection sends the log."""

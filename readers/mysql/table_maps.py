@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import SEEK_CUR, BytesIO
+from itertools import takewhile
 from typing import TypeVar
 
 from flip27_source.enumerators.mysql.column_types import ColumnType
@@ -98,8 +99,10 @@ class TableMap:
         return replace(self, columns=columns, key=tuple(map(name_of, self.key)))
 
     @property
-    def integers(self) -> set[str]:
-        return {column.name for column in self.columns if column.kind in INTEGERS}
+    def cut_by(self) -> tuple[str, ...]:
+        """The integers at the beginning of the key."""
+        integers = {column.name for column in self.columns if column.kind in INTEGERS}
+        return tuple(takewhile(integers.__contains__, self.key))
 
 
 def logged_types(table: TableMap, charsets: Mapping[int, str]) -> dict[str, ColumnType]:

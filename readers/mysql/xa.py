@@ -1,4 +1,4 @@
-"""XA transactions in the log, which has their rows where they are prepared: they may be committed much later."""
+"""XA transactions in the log, which has their rows where they are prepared, long before the commit."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class XaTransactions:
         if changed is None or any(map(self.is_wanted, changed)):
             where = position_text(int(block.positions[events.start]))
             self.report_loss(
-                f"the XA transaction {xid} was committed at {where} of the log, and its changes were not read: it "
-                "was prepared before the query, or this table, was read"
+                f"the XA transaction {xid} was committed at {where} of the log, and its changes were not "
+                "read: it was prepared before the tables were found"
             )
 
 

@@ -375,6 +375,14 @@ def test_a_foreign_key_that_changes_rows_by_itself_is_refused(own_server: MysqlS
         ("ALTER TABLE orders RENAME COLUMN id TO ident", ["id", "v"]),
         ("ALTER TABLE orders MODIFY id VARCHAR(10)", ["id", "v"]),
         ("ALTER TABLE orders DROP PRIMARY KEY, DROP COLUMN id, ADD PRIMARY KEY (v)", ["v"]),
+        ("ALTER TABLE orders DROP PRIMARY KEY", ["id", "v"]),
+        (
+            "ALTER TABLE orders DROP PRIMARY KEY, MODIFY id INT NULL; INSERT INTO orders VALUES (NULL, '')",
+            ["id", "v"],
+        ),
+        ("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (v)", ["id", "v"]),
+        ("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (v, id)", ["id", "v"]),
+        ("ALTER TABLE orders RENAME COLUMN id TO id2, ADD id INT", ["id", "v"]),
     ],
 )
 def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a_remedy(
@@ -385,8 +393,31 @@ def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a
         orders.engine.restart(parallelism=1, options={**orders.options, "maxRowsPerTrigger": "2"})
         orders.until_planned()
         orders.engine.run_batch()
-        orders.execute(statement, "UPDATE orders SET v = CONCAT(v, '!')")
+        orders.execute(*statement.split("; "), "UPDATE orders SET v = CONCAT(v, '!')")
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize("on_data_loss", ["fail", "report"])
+def test_a_table_that_is_dropped_among_its_chunks_is_a_data_loss(
+    own_server: MysqlServer, on_data_loss: str, restarts: bool
+) -> None:
+    options = {"maxRowsPerTrigger": "2", "snapshotChunkRows": "2", "onDataLoss": on_data_loss}
+    others = ("CREATE TABLE others LIKE orders", "INSERT INTO others SELECT * FROM orders")
+    with query(own_server, ORDERS, FOUR, *others, tables="orders, others", **options) as orders:
+        orders.until_planned()
+        orders.engine.run_batch()
+        orders.execute("DROP TABLE orders")
+        if restarts:
+            orders.engine.restart()
+        if on_data_loss == "fail":
+            with pytest.raises(Flip27Error, match=r"\.orders (was dropped|no longer exists)"):
+                orders.batches()
+            return
+        orders.batches()
+        orders.execute("INSERT INTO others VALUES (9, 'i')")
+        orders.catch_up()
+        assert (9, "i") in values_of(orders.changes_from(), "id", "v")
 
 
 def test_a_database_that_the_server_leaves_out_of_its_log_is_refused() -> None:
