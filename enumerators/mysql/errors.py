@@ -35,12 +35,19 @@ class OtherLogError(DataLossError):
         )
 
 
+class GoneTableError(DataLossError):
+    """A table was dropped or renamed before all of its chunks were read."""
+
+    def __init__(self, table: TableName) -> None:
+        super().__init__(f"table {table} no longer exists, and not all of it was read", remedy=START_AGAIN)
+
+
 class AlteredKeyError(SplitReadError):
     """The columns by which the chunks of a table are cut are no longer the integers that begin its key."""
 
     def __init__(self, table: TableName, key: Sequence[str]) -> None:
         super().__init__(
-            f"table {table} is read in chunks along {', '.join(key)}, and its primary key does not begin with "
-            "these columns of integers any more",
+            f"table {table} is read in chunks along {', '.join(key)}, and its primary key does not begin "
+            "with these columns of integers any more",
             remedy=f"{START_AGAIN}; or {left_out(table)}",
         )

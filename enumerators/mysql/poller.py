@@ -10,9 +10,10 @@ from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing
 from flip27_source.enumerators.mysql.dump import file_began
+from flip27_source.enumerators.mysql.errors import GoneTableError
 from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.split import failovers_of, parse_gtids, position_text
+from flip27_source.enumerators.mysql.split import TableName, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
 from flip27_source.errors import DataLossError, DiscoveryError
@@ -27,13 +28,13 @@ class PollRequest:
         state: None until the first poll.
         reconnects: whether a task has reached another server than the one of the state.
         cut: the tables of which bounds are missing.
-        known: the names of the tables that were found before.
+        known: the tables that were found before.
     """
 
     state: MysqlState | None = None
     reconnects: bool = False
     cut: tuple[Uncut, ...] = ()
-    known: frozenset[str] = frozenset()
+    known: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[server.CatalogTable, ...] | None = None
         if time.monotonic() >= self._list_after:
-            tables = tuple(server.find_tables(connection, self._options))
+            tables = tuple(server.find_tables(connection, self._options, known=request.known))
             if self._run.reads_log:
                 server.check_logged(connection, [one.table for one in tables])
             for one in tables if has_all_columns(self._options) else ():
@@ -138,12 +139,18 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         old = [one for one in request.cut if opts.is_named(self._options, one[0])]
-        for table, key, _ in old:
-            server.catalog_table(connection, table).check_cut_by(key)
+        gone = list[Cut]()
+        for table, key, lower in [*old]:
+            try:
+                server.present_table(connection, table).check_cut_by(key)
+            except GoneTableError as error:
+                self._report_data_loss(error.what, remedy=error.remedy)
+                old.remove((table, key, lower))
+                gone.append(Cut(table_id=table.table_id, lower=lower, bounds=(), is_end=True))
         new: list[Uncut] = [
             (one.table, one.cut_by, None)
             for one in tables or ()
-            if one.cut_by and one.table.table_id not in request.known
+            if one.cut_by and one.table not in request.known
         ]
         rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
-        return tuple(cuts(connection, [*old, *new], rows=rows, has_time=self._time_to_cut()))
+        return (*gone, *cuts(connection, [*old, *new], rows=rows, has_time=self._time_to_cut()))

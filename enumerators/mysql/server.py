@@ -8,8 +8,8 @@ from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import Connection, rows_of, variable
-from flip27_source.enumerators.mysql.errors import AlteredKeyError, OtherLogError, left_out
+from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of, variable
+from flip27_source.enumerators.mysql.errors import AlteredKeyError, GoneTableError, OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     TableName,
@@ -28,6 +28,7 @@ from flip27_source.options import Options
 _SETTINGS = {"log_bin": "ON", "binlog_format": "ROW"}
 _SETTINGS |= dict.fromkeys(("binlog_row_image", "binlog_row_metadata"), "FULL")
 
+_NO_TABLE = (1049, 1146)
 _TABLES = """
 SELECT table_schema, table_name, engine, table_type FROM information_schema.tables
 WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')
@@ -184,8 +185,13 @@ def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
     return all(there[name] == ours[name] for name in common) and bool(common or not there or not ours)
 
 
-def find_tables(connection: Connection, options: Options) -> list[CatalogTable]:
+def find_tables(
+    connection: Connection, options: Options, *, known: Collection[TableName] = ()
+) -> list[CatalogTable]:
     """The tables of the option ``tables``.
+
+    Args:
+        known: tables that need not exist any more: a loss is found where they are read.
 
     Raises:
         DiscoveryError: a table that is named does not exist, or cannot be read.
@@ -193,8 +199,9 @@ def find_tables(connection: Connection, options: Options) -> list[CatalogTable]:
     patterns = options.require(opts.TABLES, why="the mysql source reads tables")
     own = options[opts.DATABASE]
     listed = [row for row in rows_of(connection, _TABLES) if matched(patterns, *row[:2], own_schema=own)]
+    names = [*(row[:2] for row in listed), *((table.schema, table.name) for table in known)]
     for pattern in patterns:
-        if pattern.is_name and not any(pattern.matches(*row[:2], own_schema=own) for row in listed):
+        if pattern.is_name and not any(pattern.matches(*name, own_schema=own) for name in names):
             raise DiscoveryError(
                 f"table {pattern.text} of option tables does not exist, or the account may not read it",
                 remedy="create it, grant SELECT on it, or correct the option tables",
@@ -236,6 +243,21 @@ def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
                 remedy="give the foreign key ON DELETE RESTRICT and ON UPDATE RESTRICT; or "
                 f"{left_out(table)}; or set snapshot=only",
             )
+
+
+def present_table(connection: Connection, table: TableName) -> CatalogTable:
+    """A table of which not all chunks were read.
+
+    Raises:
+        GoneTableError: it does not exist; a table that the account may not read is another error.
+    """
+    try:
+        rows_of(connection, f"SELECT 1 FROM {quoted(table.schema, table.name)} LIMIT 0")
+    except imported().err.MySQLError as error:
+        if error.args[0] in _NO_TABLE:
+            raise GoneTableError(table) from None
+        raise
+    return catalog_table(connection, table)
 
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:

@@ -66,7 +66,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         except errors.ServerError as error:
             raise SplitReadError(f"{split.split_id}: {error.what}", remedy=error.remedy) from None
         except DataLossError as error:
-            if options[ON_DATA_LOSS] != "report":
+            if options[ON_DATA_LOSS] != "report" or isinstance(error, errors.GoneTableError):
                 raise
             # What may be reported was. This would be counted as a loss, too, and the log be skipped.
             raise SplitReadError(error.what, remedy=error.remedy) from error
@@ -87,7 +87,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             check_has(connection, self.context.options, earlier.gtids)
             chunk = replace(chunk, barrier=server.log_written_to(connection, failovers=0))
         # Before the snapshot: a statement that alters the table after it makes the SELECT fail.
-        table = self._catalog_table(connection, chunk.table)
+        table = server.present_table(connection, chunk.table).renamed(self._rows.own_name)
         self._check_types(table)
         table.check_cut_by(chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
@@ -123,7 +123,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             return
         logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
-        rules = {one.table: replace(one, key=tuple(map(self._rows.own_name, one.key))) for one in window.rules}
+        rules = {
+            one.table: replace(one, key=tuple(map(self._rows.own_name, one.key))) for one in window.rules
+        }
         known = {*rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted = partial(opts.is_named, context.options) if window.by_name else known.__contains__
@@ -224,12 +226,10 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._check_types(server.CatalogTable(table=known.table, columns=logged, key=()))
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with connect(self.context.options) as connection:
-                self._check_types(self._catalog_table(connection, known.table))
+                found = server.catalog_table(connection, known.table)
+                self._check_types(found.renamed(self._rows.own_name))
         self._known[table] = known
         return known
-
-    def _catalog_table(self, connection: Connection, table: TableName) -> server.CatalogTable:
-        return server.catalog_table(connection, table).renamed(self._rows.own_name)
 
     def _check_types(self, table: server.CatalogTable) -> None:
         wanted = [name for name in table.columns if self._is_read(name)]
