@@ -123,9 +123,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             return
         logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
-        rules = {
-            one.table: replace(one, key=tuple(map(self._rows.own_name, one.key))) for one in window.rules
-        }
+        own = self._rows.own_name
+        rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
         known = {*rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted = partial(opts.is_named, context.options) if window.by_name else known.__contains__

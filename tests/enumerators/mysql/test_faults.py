@@ -464,6 +464,32 @@ def test_a_position_that_the_log_has_not_reached_is_refused(own_server: MysqlSer
         fails(orders, DiscoveryError, "the log ends at")
 
 
+@pytest.mark.parametrize("kind", ["Annotate_rows", "Table_map", "Write_rows_v1", "Xid"])
+def test_a_position_within_a_transaction_is_refused(own_server: MysqlServer, kind: str) -> None:
+    with query(own_server, ORDERS, snapshot="never") as orders:
+        ((file, first, *_),) = orders.execute("SHOW MASTER STATUS")
+        orders.execute("INSERT INTO orders VALUES (1, 'a')")
+        events = orders.execute(f"SHOW BINLOG EVENTS IN '{file}' FROM {first}")
+        orders.options["startingPosition"] = f"{file}:{next(row[1] for row in events if row[2] == kind)}"
+        number = int(file.partition(".")[2])
+        fails(orders, DiscoveryError, f"within the transaction that begins at {number:06}:{first}")
+
+
+def test_reading_may_begin_between_transactions(own_server: MysqlServer, tmp_path: Path) -> None:
+    with query(own_server, ORDERS, "FLUSH BINARY LOGS", snapshot="never") as orders:
+        orders.execute("INSERT INTO orders VALUES (1, 'a')", "FLUSH BINARY LOGS")
+        file = orders.execute("SHOW BINARY LOGS")[-2][0]
+        within = ("Annotate_rows", "Table_map", "Write_rows_v1", "Xid")
+        events = orders.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+        begins = [str(row[1]) for row in events if row[2] not in within]
+        assert len(begins) > 4
+        for place in begins:
+            given = {"startingPosition": f"{file}:{place}", "stateLocation": str(tmp_path / place)}
+            engine = MicroBatchEngine({**orders.options, **given})
+            engine.restart(available_now=True)
+            engine.process_all_available()
+
+
 def test_a_position_that_the_log_no_longer_has_is_refused(own_server: MysqlServer) -> None:
     own_server.purge_log()
     with query(own_server, ORDERS, snapshot="never", startingPosition="1:4") as orders:
