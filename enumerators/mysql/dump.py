@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing, imported, rows_of
 from flip27_source.enumerators.mysql.errors import ServerError
-from flip27_source.enumerators.mysql.event_blocks import EventBlock, event_blocks
-from flip27_source.enumerators.mysql.split import file_and_offset
+from flip27_source.enumerators.mysql.event_blocks import BEGINS, BETWEEN, GTID, EventBlock, event_blocks
+from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset
 from flip27_source.options import Options
 
 _COM_BINLOG_DUMP = 0x12
@@ -44,6 +45,20 @@ def file_began(options: Options, *, log: str, position: int) -> tuple[int, int] 
     with connect(options) as stream:
         found = log_blocks(stream, options, log=log, first=position)
         return next((file for block in found for file in block.files_began()), None)
+
+
+def begin_of(options: Options, *, log: str, position: int) -> int:
+    """Where the transaction begins within which a position is; the position if it is within none."""
+    with connect(options) as stream:
+        after = log_blocks(stream, options, log=log, first=position)
+        kinds = (kind for block in after for kind in block.kinds.tolist() if kind not in BETWEEN)
+        if next(kinds, GTID) in BEGINS:
+            return position
+    with connect(options) as stream:
+        file = log_blocks(stream, options, log=log, first=position >> 32 << 32 | FIRST_IN_FILE, end=position)
+        before = takewhile(lambda block: block.positions[0] < position, file)
+        begins = (begin for block in before for begin in block.positions[block.begins].tolist())
+        return max(begin for begin in begins if begin < position)
 
 
 def _events(connection: Connection, options: Options, file: str, offset: int) -> Iterator[bytes]:

@@ -20,7 +20,9 @@ Bytes = npt.NDArray[np.uint8]
 
 ROTATE, FORMAT_DESCRIPTION, GTID = 4, 15, 162
 _ANONYMOUS_GTID = 34
-_BEGINS = (GTID, _ANONYMOUS_GTID)
+BEGINS = (GTID, _ANONYMOUS_GTID)
+BETWEEN = (3, ROTATE, FORMAT_DESCRIPTION, 26, 161, 163, 164)
+"""Events that are in no transaction."""
 
 _HEADER_BYTES, _CRC_BYTES = 19, 4
 _RESIDUE = 0x2144DF1C
@@ -56,7 +58,7 @@ class EventBlock(NamedTuple):
     @property
     def begins(self) -> Int64s:
         """The events with which transactions begin, and statements that are none."""
-        return np.flatnonzero(np.isin(self.kinds, _BEGINS))
+        return np.flatnonzero(np.isin(self.kinds, BEGINS))
 
     @property
     def begins_file(self) -> bool:
@@ -102,7 +104,7 @@ def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[
         found.append(packet)
         size += len(packet)
         if size >= most:
-            last = next((at for at in range(len(found) - 1, 0, -1) if found[at][4] in _BEGINS), None)
+            last = next((at for at in range(len(found) - 1, 0, -1) if found[at][4] in BEGINS), None)
             block = _block(found[:last], file, crc_bytes, follows="rest" if last is None else "begin")
             found = [] if last is None else found[last:]
             size, most = sum(map(len, found)), min(_MOST_BYTES, max(_LEAST_BYTES, end - int(block.ends[-1])))

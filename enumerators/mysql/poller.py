@@ -9,7 +9,7 @@ from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.chunks import Uncut, cuts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing
-from flip27_source.enumerators.mysql.dump import file_began
+from flip27_source.enumerators.mysql.dump import begin_of, file_began
 from flip27_source.enumerators.mysql.errors import GoneTableError
 from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
@@ -131,6 +131,13 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
                 f"option startingPosition is {position_text(given)}, and the log ends at "
                 f"{position_text(end.end)}",
                 remedy="set startingPosition=latest, or a position that the log has reached",
+            )
+        begin = begin_of(self._options, log=end.log, position=given)
+        if begin < given:
+            raise DiscoveryError(
+                f"option startingPosition is {position_text(given)}, within the transaction that begins at "
+                f"{position_text(begin)}",
+                remedy=f"set startingPosition={position_text(begin)}, or the position of a later transaction",
             )
         return given
 
