@@ -40,6 +40,7 @@ _MOVES_ROWS = (
     "|(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION "
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
+_VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
 _CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
@@ -75,6 +76,7 @@ class Loss(Enum):
     GONE = "dropped, renamed or replaced {}, with rows or all of them"
     DATABASE = "dropped {}, with its database"
     CASCADES = "given a foreign key {} whose changes the log does not have (CASCADE, SET NULL)"
+    VERSIONED = "given system versioning {}, with which the log has old rows as if they were new"
     WRITTEN = "changed {} by a statement whose rows the log does not have (binlog_format)"
     PERHAPS = (
         "perhaps changed {}, by a trigger, a view or a function of a statement whose rows the log does not "
@@ -165,8 +167,10 @@ class Statement:
             named = [*self._names(self._after(_REPLACES))][:1]
         elif self._begins(_ALTERS):
             named = self._moved(self._after(_ALTERS))
-            if self.cascading_key is not None:
-                named, loss = [*self._names(self._after(_ALTERS))][:1], Loss.CASCADES
+            is_versioned = re.search(_VERSIONS, _shape(self._tokens))
+            if is_versioned or self.cascading_key is not None:
+                named = [*self._names(self._after(_ALTERS))][:1]
+                loss = Loss.VERSIONED if is_versioned else Loss.CASCADES
         elif self._begins(_HARMLESS):
             return []
         else:

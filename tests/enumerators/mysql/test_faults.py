@@ -454,6 +454,41 @@ def test_a_limit_that_the_server_sets_for_selects_hides_nothing(own_server: Mysq
         assert len(orders.engine.rows) == 5
 
 
+@pytest.mark.parametrize("on_schema_change", ["evolve", "ignore"])
+@pytest.mark.parametrize("on_data_loss", ["fail", "report"])
+def test_a_table_that_was_system_versioned_for_a_while_is_a_data_loss(
+    own_server: MysqlServer, on_data_loss: str, on_schema_change: str
+) -> None:
+    options = {"onDataLoss": on_data_loss, "onSchemaChange": on_schema_change}
+    with query(own_server, ORDERS, FOUR, **options) as orders:
+        orders.batches()
+        orders.execute(
+            "SET system_versioning_alter_history = KEEP",
+            "ALTER TABLE orders ADD SYSTEM VERSIONING",
+            "UPDATE orders SET v = 'new' WHERE id = 1",
+            "DELETE FROM orders WHERE id = 2",
+            "ALTER TABLE orders DROP SYSTEM VERSIONING",
+            "INSERT INTO orders VALUES (9, 'last')",
+        )
+        if on_data_loss == "fail":
+            fails(orders, DataLossError, r"\.orders was given system versioning at")
+            return
+        if on_schema_change == "evolve":
+            with pytest.raises(Flip27Error, match="columns that the schema does not have: row_start"):
+                orders.catch_up()
+        orders.catch_up()
+        assert orders.engine.rows[-1][:2] == (9, "last")
+
+
+def test_a_table_that_becomes_system_versioned_stops_the_query(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, FOUR, onSchemaChange="ignore") as orders:
+        orders.batches()
+        orders.execute("ALTER TABLE orders ADD SYSTEM VERSIONING", "UPDATE orders SET v = 'new' WHERE id = 1")
+        with pytest.raises(Flip27Error, match=r"\.orders was given system versioning at"):
+            orders.batches()
+        assert len(orders.engine.rows) == 4
+
+
 def test_a_table_that_does_not_exist_is_refused(own_server: MysqlServer) -> None:
     with query(own_server, ORDERS, tables="orders, missing") as orders:
         fails(orders, DiscoveryError, "table missing of option tables does not exist")

@@ -101,6 +101,19 @@ def test_a_foreign_key_with_which_the_engine_changes_rows_is_a_loss() -> None:
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE orders ADD SYSTEM VERSIONING",
+        "ALTER TABLE orders ADD w INT, ADD SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION p HISTORY)",
+        "ALTER TABLE orders MODIFY v VARCHAR(20) WITH SYSTEM VERSIONING",
+    ],
+)
+def test_system_versioning_is_a_loss_because_the_log_has_old_rows_too(sql: str) -> None:
+    assert losses(sql) == {"shop.orders": Loss.VERSIONED}
+    assert losses("ALTER TABLE orders DROP SYSTEM VERSIONING, MODIFY v INT WITHOUT SYSTEM VERSIONING") == {}
+
+
+@pytest.mark.parametrize(
     "sql", ["DROP DATABASE IF EXISTS `shop`", "DROP SCHEMA shop", "CREATE OR REPLACE DATABASE shop"]
 )
 def test_a_dropped_database_is_a_loss_of_its_tables(sql: str) -> None:
