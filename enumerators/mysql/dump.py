@@ -58,7 +58,7 @@ def begin_of(options: Options, *, log: str, position: int) -> int:
         file = log_blocks(stream, options, log=log, first=position >> 32 << 32 | FIRST_IN_FILE, end=position)
         before = takewhile(lambda block: block.positions[0] < position, file)
         begins = (begin for block in before for begin in block.positions[block.begins].tolist())
-        return max(begin for begin in begins if begin < position)
+        return max(int(begin) for begin in begins if begin < position)
 
 
 def _events(connection: Connection, options: Options, file: str, offset: int) -> Iterator[bytes]:

@@ -139,6 +139,12 @@ class Statement:
         return next(self._names(self._after(_EMPTIES)), None)
 
     @property
+    def rekeyed(self) -> TableName | None:
+        """The table whose primary key an ALTER TABLE declares: its columns may be others of these names."""
+        altered = self._after(_ALTERS)
+        return next(self._names(altered), None) if " PRIMARY KEY " in _shape(altered) else None
+
+    @property
     def cascading_key(self) -> str | None:
         """The name, if it has one, of a foreign key with which the engine changes rows by itself."""
         shape = _shape(self._tokens)

@@ -166,6 +166,13 @@ def delivered(changes: Changes, rules: TableRules) -> Changes:
     return changes if are.all() else changes.take(np.flatnonzero(are))
 
 
+def check_key(rules: Mapping[TableName, TableRules], table: TableName, position: int) -> None:
+    """Check that no key is declared anew after some chunks along it were read, and before others."""
+    rule = rules.get(table)
+    if rule is not None and len({mark is not None and int(mark) <= position for mark in rule.marks}) > 1:
+        raise AlteredKeyError(table, rule.key)
+
+
 def is_emptied_between(changes: Changes, rules: TableRules) -> bool:
     """Whether some chunks of the table have a TRUNCATE among the changes, and others do not."""
     empties = changes.op == Op.TRUNCATE

@@ -162,6 +162,7 @@ class WindowLog:
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
         check: called with each part before its changes.
+        check_key: called with a table and a position at which its primary key is declared anew.
         decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
         file_began: the file that was read last, and when the server began it.
@@ -175,6 +176,7 @@ class WindowLog:
     known: Collection[TableName]
     report_loss: Callable[[str], None]
     check: Callable[[Part], None]
+    check_key: Callable[[TableName, int], None]
     decode: Callable[[bytes, int], str]
     folds: bool = False
     file_began: tuple[int, int] | None = None
@@ -283,6 +285,8 @@ class WindowLog:
                 self._undo(part, pending, part.begin(event), event)
             elif statement.undone_to is not None:
                 self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
+            if statement.rekeyed is not None:
+                self.check_key(statement.rekeyed, transaction.position)
             emptied = statement.emptied
             if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
                 yield from _taken(pending)

@@ -397,6 +397,19 @@ def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
 
 
+def test_a_key_of_the_same_name_whose_column_is_another_one_is_an_error_too(own_server: MysqlServer) -> None:
+    table = "CREATE TABLE orders (id INT PRIMARY KEY, k INT)"
+    rows = "INSERT INTO orders VALUES (1, 4), (2, 3), (3, 2), (4, 1)"
+    with query(own_server, table, rows, snapshotChunkRows="2", maxRowsPerTrigger="2") as orders:
+        orders.until_planned()
+        orders.engine.run_batch()
+        orders.execute(
+            "ALTER TABLE orders DROP PRIMARY KEY, RENAME COLUMN id TO k, RENAME COLUMN k TO id, "
+            "ADD PRIMARY KEY (id)"
+        )
+        fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize("on_data_loss", ["fail", "report"])
 def test_a_table_that_is_dropped_among_its_chunks_is_a_data_loss(

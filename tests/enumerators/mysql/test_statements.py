@@ -91,6 +91,12 @@ def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
     assert losses(sql) == {"shop.orders": Loss.GONE}
 
 
+def test_an_alter_table_may_declare_another_key() -> None:
+    assert Statement("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (v)", "shop").rekeyed == ORDERS
+    assert Statement("ALTER TABLE orders ADD INDEX (v)", "shop").rekeyed is None
+    assert Statement("CREATE TABLE orders (id INT PRIMARY KEY)", "shop").rekeyed is None
+
+
 def test_a_foreign_key_with_which_the_engine_changes_rows_is_a_loss() -> None:
     key = "ADD CONSTRAINT `of a` FOREIGN KEY (a) REFERENCES parents (id) ON UPDATE"
     assert losses(f"ALTER TABLE orders {key} CASCADE") == {"shop.orders": Loss.CASCADES}
