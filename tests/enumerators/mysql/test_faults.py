@@ -264,6 +264,16 @@ def test_an_xa_transaction_of_a_table_that_was_found_later_is_a_data_loss(own_se
         assert orders.engine.holder.report()["dataLosses"] == 1
 
 
+def test_a_large_xa_transaction_of_other_tables_is_skipped(orders: Query) -> None:
+    orders.execute("CREATE TABLE others (id INT PRIMARY KEY, v LONGBLOB)", "CREATE TABLE last LIKE orders")
+    orders.batches()
+    fill = [f"INSERT INTO others VALUES ({number}, REPEAT('x', 1000000))" for number in range(12)]
+    more = ("INSERT INTO last VALUES (1, 'a')", "XA END 'large'", "XA PREPARE 'large'")
+    assert orders.write("XA START 'large'", *fill, *more) == []
+    changes = orders.write("XA COMMIT 'large'", "INSERT INTO orders VALUES (5, 'e')")
+    assert values_of(changes, "_op", "id") == [("c", 5)]
+
+
 def test_a_large_xa_transaction_is_refused_before_any_row_of_it_is_delivered(orders: Query) -> None:
     orders.execute("CREATE TABLE others (id INT PRIMARY KEY, v LONGBLOB)")
     orders.batches()
