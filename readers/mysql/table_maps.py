@@ -23,7 +23,8 @@ BINARY_COLLATION = 63
 
 INTEGERS = frozenset((TINY, SHORT, INT24, LONG, LONGLONG))
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, DATE: 3, YEAR: 1}
-_NUMERIC = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE)
+_SIGNED = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR)
+"""The types for which the log has a sign; of a YEAR, too."""
 _META_BYTES = {
     **dict.fromkeys(_FIXED, 0), FLOAT: 1, DOUBLE: 1, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, BLOB: 1,
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING, BIT, NEWDECIMAL, ENUM, SET), 2), GEOMETRY: 1,
@@ -194,7 +195,7 @@ class _Metadata:
 
     def unsigned(self) -> set[int]:
         bits = "".join(f"{byte:08b}" for byte in self._parts[_SIGNS])
-        return {number for number, bit in zip(self._of(_NUMERIC), bits, strict=False) if bit == "1"}
+        return {number for number, bit in zip(self._of(_SIGNED), bits, strict=False) if bit == "1"}
 
     def labels(self) -> dict[int, tuple[bytes, ...]]:
         found = dict[int, tuple[bytes, ...]]()

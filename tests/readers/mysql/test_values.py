@@ -108,6 +108,18 @@ def test_the_log_has_the_values_that_a_select_has(mysql: MysqlServer) -> None:
             assert (by_key[2][name], by_key[4][name]) == (None, None), kind
 
 
+def test_columns_of_all_types_have_their_signs_beside_unsigned_ones(mysql: MysqlServer) -> None:
+    """The log has a list of signs, without the names of the columns that they belong to."""
+    every = {kind: value for kind, value, _ in VALUES} | {"FLOAT UNSIGNED": "1", "DECIMAL(9) UNSIGNED": "1"}
+    columns = ", ".join(f"c{at} {kind}, u{at} INT UNSIGNED, n{at} TINYINT" for at, kind in enumerate(every))
+    values = ", ".join(f"{value}, 4000000000, -5" for value in every.values())
+    with query(mysql, "SET sql_mode = ''", f"CREATE TABLE orders (id INT PRIMARY KEY, {columns})") as found:
+        found.batches()
+        (change,) = found.write(f"INSERT INTO orders VALUES (1, {values})")
+        for at, kind in enumerate(every):
+            assert (change[f"u{at}"], change[f"n{at}"]) == (4_000_000_000, -5), kind
+
+
 def _integer(bits: int, *, is_signed: bool) -> Callable[[random.Random], str]:
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
     return lambda rng: str(rng.choice([low, high, 0, rng.randint(low, high)]))
