@@ -217,14 +217,18 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         Raises:
             SchemaError: a column that is read has a type that the source does not read.
         """
-        from flip27_source.readers.mysql.table_maps import logged_types
+        from flip27_source.readers.mysql.table_maps import HASH, logged_types
 
         known = table.renamed(self._rows.own_name)
         logged = logged_types(known, self._charsets.names)
         self._check_types(server.CatalogTable(table=known.table, columns=logged, key=()))
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with connect(self.context.options) as connection:
-                self._check_types(self._catalog_table(connection, known.table))
+                there = self._catalog_table(connection, known.table)
+            self._check_types(there)
+            hashes = {column.name for column in known.columns if column.name.startswith(HASH)}
+            hidden = hashes - there.columns.keys()
+            known = known.renamed(lambda name: "" if name in hidden else name)
         self._known[table] = known
         return known
 
@@ -251,6 +255,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
         from flip27_source.readers.mysql.values import type_of
 
-        types = {column.name: type_of(column, self._charsets) for column in table.columns}
+        types = {column.name: type_of(column, self._charsets) for column in table.columns if column.name}
         self._columns.check(str(table.table), types, old=types)
         self._compared.add(table)

@@ -112,6 +112,27 @@ def test_generated_and_invisible_columns_are_read(mysql: MysqlServer) -> None:
         assert found == [("r", 1, 2, 3, 5), ("c", 2, 4, 6, 6)]
 
 
+OWN_HASH = "DB_ROW_HASH_1 BIGINT UNSIGNED"
+HASHED = f"CREATE TABLE orders (id INT PRIMARY KEY, v TEXT UNIQUE, {OWN_HASH}, w BLOB UNIQUE)"
+
+
+def test_the_hidden_column_of_a_long_unique_key_is_no_column(mysql: MysqlServer) -> None:
+    with query(mysql, HASHED) as orders:
+        orders.batches()
+        orders.write("INSERT INTO orders VALUES (1, 'a', 5, NULL)", "UPDATE orders SET v = 'b'")
+        orders.check_copy()
+        assert orders.changes_from()[-1]["_before"] == {"id": 1, "v": "a", "DB_ROW_HASH_1": 5, "w": None}
+
+
+def test_an_envelope_has_no_hidden_column(mysql: MysqlServer) -> None:
+    with query(mysql, HASHED, changeFormat="envelope") as orders:
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (1, 'a', 5, NULL)")
+        orders.batches()
+        ((*_, after),) = (row[:5] for row in orders.engine.rows)
+        assert after == '{"id":1,"v":"a","DB_ROW_HASH_1":"5","w":null}'
+
+
 def test_names_of_tables_and_columns_may_have_any_characters(mysql: MysqlServer) -> None:
     name, column = "a.b``c, ü%s", "x`y%d ü"
     quoted = column.replace("`", "``")
