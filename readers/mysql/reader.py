@@ -129,7 +129,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         log = WindowLog(
             first=window.begins,
             end=window.end,
-            is_wanted=partial(opts.is_named, context.options) if window.by_name else known.__contains__,
+            is_wanted=partial(server.is_named, server.named_tables(connection, context.options))
+            if window.by_name
+            else known.__contains__,
             known=known,
             report_loss=partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN),
             decode=self._charsets.decode,
