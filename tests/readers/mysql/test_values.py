@@ -33,6 +33,9 @@ VALUES: list[tuple[str, str, Any]] = [
     ("FLOAT", "1.1", 1.100000023841858),
     ("DOUBLE", "0.1", 0.1),
     ("DOUBLE", "-1.7976931348623157e308", -1.7976931348623157e308),
+    # The value that is stored: the text of a SELECT has only some of its digits.
+    ("DOUBLE(10, 2)", "-0.57", -0.5700000000000001),
+    ("FLOAT(7, 3)", "1.005", 1.0049999952316284),
     ("DECIMAL(10, 2)", "-1234.5", Decimal("-1234.50")),
     ("DECIMAL(5, 5)", "0.00001", Decimal("0.00001")),
     ("DECIMAL(18, 9)", "-123456789.987654321", Decimal("-123456789.987654321")),
