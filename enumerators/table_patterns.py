@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +17,7 @@ class TablePattern:
         text: the pattern as the user wrote it.
         is_name: whether it names one table, which must exist.
         leaves_out: whether the option leaves these tables out.
+        ignores_case: whether names that differ only in the case of their letters are the same.
     """
 
     schema: str | None
@@ -24,11 +25,19 @@ class TablePattern:
     text: str
     is_name: bool
     leaves_out: bool = False
+    ignores_case: bool = False
 
-    def matches(self, schema: str, name: str, *, own_schema: str | None = None) -> bool:
-        """Whether it matches a table; ``own_schema`` is that of the connection."""
-        is_own = schema == own_schema if self.schema is None else re.fullmatch(self.schema, schema)
-        return bool(is_own) and re.fullmatch(self.name, name) is not None
+    def compared(self, *, own_schema: str | None, ignores_case: bool) -> TablePattern:
+        """The pattern for a server and a connection, whose schema is ``own_schema``."""
+        own = None if own_schema is None else re.escape(own_schema)
+        return replace(self, schema=self.schema or own, ignores_case=ignores_case)
+
+    def matches(self, schema: str, name: str) -> bool:
+        """Whether it matches a table."""
+        flags = re.IGNORECASE if self.ignores_case else re.NOFLAG
+        return self.schema is not None and all(
+            re.fullmatch(*pair, flags) for pair in ((self.schema, schema), (self.name, name))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +99,7 @@ class TableNames:
         return "" if part.startswith(self.quote) else part
 
 
-def matched(
-    patterns: Sequence[TablePattern], schema: str, name: str, *, own_schema: str | None = None
-) -> bool:
+def matched(patterns: Sequence[TablePattern], schema: str, name: str) -> bool:
     """Whether the table is named, and not left out."""
-    found = {one.leaves_out for one in patterns if one.matches(schema, name, own_schema=own_schema)}
+    found = {one.leaves_out for one in patterns if one.matches(schema, name)}
     return found == {False}

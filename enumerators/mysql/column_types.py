@@ -72,8 +72,8 @@ class ColumnType:
 
     def selected(self, column: str) -> str:
         """SQL whose text is exactly the value of a column, which is given as SQL."""
-        if self.name == "float":
-            return f"CAST({column} AS DOUBLE)"  # the text of a float has six digits
+        if self.name in ("float", "double"):
+            return f"CAST({column} AS DOUBLE)"  # otherwise a text may have fewer digits
         if self.name == "bit":
             return f"CAST({column} AS UNSIGNED)"
         return column

@@ -29,6 +29,7 @@ _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
     1142: "GRANT SELECT ON <table> TO <account>",
+    _NOT_IN_THE_LOG: "set startingPosition=earliest, or the GTID of a transaction that the log has",
     1227: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO <account>",
 }
 

@@ -20,6 +20,7 @@ from flip27_source.enumerators.mysql.connection import connect, doing, imported
 from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
+from flip27_source.enumerators.mysql.server import is_named
 from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
 from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
@@ -185,7 +186,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         """Read these tables of the option from now on, if the poll has listed them."""
         if result.tables is None:
             return
-        assigner.keep(partial(opts.is_named, self.options_given))
+        assigner.keep(partial(is_named, result.named))
         for found in result.tables:
             if self._run.reads_tables:
                 # In a batch read the chunks of a table could not be read in one snapshot.

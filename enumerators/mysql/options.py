@@ -6,20 +6,19 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from flip27_source.enumerators.mysql.split import TableName, parse_position
+from flip27_source.enumerators.mysql.split import parse_position
 from flip27_source.enumerators.mysql.table_patterns import table_patterns
-from flip27_source.enumerators.table_patterns import TablePattern, matched
+from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log import options as log_options
 from flip27_source.options import (
     Change,
     FirstStartOption,
     NextBatchOption,
     Option,
-    Options,
     ReadingOption,
-    duration_s,
     integer,
     optional,
+    positive_duration_s,
 )
 
 _GTIDS = re.compile(r"\d+-\d+-\d+(\s*,\s*\d+-\d+-\d+)*")
@@ -56,7 +55,7 @@ USER: Option[str | None] = ReadingOption(
 )
 READ_TIMEOUT: Option[float] = ReadingOption(
     name="readTimeout",
-    parse=duration_s,
+    parse=positive_duration_s,
     default_text="10 minutes",
     doc="Longest time to wait for an answer of the server.",
 )
@@ -91,9 +90,3 @@ MYSQL_OPTIONS: tuple[Option[Any], ...] = (
     SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, log_options.MAX_LOG_LAG,
     log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip
-
-
-def is_named(options: Options, table: TableName) -> bool:
-    """Whether the option ``tables`` names a table, and does not leave it out."""
-    patterns = options[TABLES] or ()
-    return matched(patterns, table.schema, table.name, own_schema=options[DATABASE])

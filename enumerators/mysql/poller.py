@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.mysql import options as opts
@@ -15,6 +16,7 @@ from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import TableName, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
+from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
@@ -47,6 +49,7 @@ class PollResult:
             it goes on there.
         end: None if no log is read.
         tables: the tables of the option, if this poll has listed them; None otherwise.
+        named: the option, with names as the server compares them.
     """
 
     setup: MysqlState | None
@@ -54,12 +57,14 @@ class PollResult:
     end: server.LogEnd | None
     tables: tuple[server.CatalogTable, ...] | None
     cuts: tuple[Cut, ...]
+    named: Sequence[TablePattern]
 
 
 class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     """Polls the server, whose identity it asks on each connection."""
 
     _server = ""
+    _named: Sequence[TablePattern] = ()
 
     def poll(self, request: PollRequest) -> PollResult:
         with doing(self._options, "polling the server"):
@@ -72,6 +77,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
 
     def _greet(self, connection: Connection, request: PollRequest) -> None:
         server.check_server(connection, reads_log=self._run.reads_log)
+        self._named = server.named_tables(connection, self._options)
         state = request.state
         self._server = server.identity(connection, known=None if state is None else state.server)
         if state is not None and state.log is not None and state.server == self._server:
@@ -97,7 +103,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         end = server.log_end(connection, failovers=failovers) if self._run.reads_log else None
         setup = self._set_up(connection, end) if state is None else None
         found = self._cuts(connection, request, tables) if self._run.reads_tables else ()
-        return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found)
+        return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found, named=self._named)
 
     def _set_up(self, connection: Connection, end: server.LogEnd | None) -> MysqlState:
         state = MysqlState(server=self._server, log=None, start=0, assigner=TablesState())
@@ -145,7 +151,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         self, connection: Connection, request: PollRequest, tables: tuple[server.CatalogTable, ...] | None
     ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
-        old = [one for one in request.cut if opts.is_named(self._options, one[0])]
+        old = [one for one in request.cut if server.is_named(self._named, one[0])]
         gone = list[Cut]()
         for table, key, lower in [*old]:
             try:

@@ -21,8 +21,8 @@ from flip27_source.enumerators.mysql.split import (
 )
 from flip27_source.enumerators.mysql.statements import Statement
 from flip27_source.enumerators.mysql.table_patterns import quoted
-from flip27_source.enumerators.table_patterns import matched
-from flip27_source.errors import DiscoveryError
+from flip27_source.enumerators.table_patterns import TablePattern, matched
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 
 _SETTINGS = {"log_bin": "ON", "binlog_format": "ROW"}
@@ -185,6 +185,23 @@ def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
     return all(there[name] == ours[name] for name in common) and bool(common or not there or not ours)
 
 
+def named_tables(connection: Connection, options: Options) -> Sequence[TablePattern]:
+    """The option ``tables``, with names as this server compares them."""
+    patterns = options.require(opts.TABLES, why="the mysql source reads tables")
+    own, folds = options[opts.DATABASE], variable(connection, "lower_case_table_names") != "0"
+    for one in patterns:
+        if own is None and one.schema is None:
+            raise OptionError(
+                f"option tables has {one.text} without a database, and option database is not set",
+                remedy="write the database in front, such as shop.orders; or set option database",
+            )
+    return [one.compared(own_schema=own, ignores_case=folds) for one in patterns]
+
+
+def is_named(patterns: Sequence[TablePattern], table: TableName) -> bool:
+    return matched(patterns, table.schema, table.name)
+
+
 def find_tables(
     connection: Connection, options: Options, *, known: Collection[TableName] = ()
 ) -> list[CatalogTable]:
@@ -196,12 +213,11 @@ def find_tables(
     Raises:
         DiscoveryError: a table that is named does not exist, or cannot be read.
     """
-    patterns = options.require(opts.TABLES, why="the mysql source reads tables")
-    own = options[opts.DATABASE]
-    listed = [row for row in rows_of(connection, _TABLES) if matched(patterns, *row[:2], own_schema=own)]
+    patterns = named_tables(connection, options)
+    listed = [row for row in rows_of(connection, _TABLES) if matched(patterns, *row[:2])]
     names = [*(row[:2] for row in listed), *((table.schema, table.name) for table in known)]
     for pattern in patterns:
-        if pattern.is_name and not any(pattern.matches(*name, own_schema=own) for name in names):
+        if pattern.is_name and not any(pattern.matches(*name) for name in names):
             raise DiscoveryError(
                 f"table {pattern.text} of option tables does not exist, or the account may not read it",
                 remedy="create it, grant SELECT on it, or correct the option tables",

@@ -321,9 +321,17 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         SchemaError: a column is missing, cannot be cast, or is NOT NULL and has nulls.
     """
-    if batch.schema.equals(schema):
-        return batch
-    return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
+    if not batch.schema.equals(schema):
+        columns = [_column(batch, field) for field in schema]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    for field, column in zip(schema, batch.columns, strict=True):
+        # Spark's own error has no name of a column.
+        if not field.nullable and column.null_count:
+            raise SchemaError(
+                f"column {field.name!r} is NOT NULL in the schema and has {column.null_count} nulls",
+                remedy="remove NOT NULL from the schema, or correct the data",
+            )
+    return batch
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -334,11 +342,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
             remedy="yield batches with every column of context.schema",
         )
     column = batch.column(index)
-    if not field.nullable and column.null_count:
-        raise SchemaError(
-            f"column {field.name!r} is NOT NULL in the schema and has {column.null_count} nulls",
-            remedy="remove NOT NULL from the schema, or correct the data",
-        )
     if column.type.equals(field.type):
         return column
     try:

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql import schema as names
+from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers.changes.exact_casts import exactly
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
 from flip27_source.readers.changes.rows import (
     OTHER_FORMAT,
@@ -92,14 +94,13 @@ def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
 
 
 def _cast(values: pa.Array, field: pa.Field, changes: Changes) -> pa.Array:
-    if values.type == field.type:
-        return values
     try:
-        return values.cast(field.type)
+        return exactly(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SplitReadError(
             f"column {field.name} of table {changes.table} has a value that is not a {field.type}: {error}",
-            remedy="give the column a type in the schema that has all of its values, such as string",
+            remedy="give the column a type in the schema that has all of its values, such as string; if the "
+            f"table was altered and you gave no schema, {START_AGAIN}",
         ) from None
 
 

@@ -85,7 +85,7 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     pos = np.array([one.position for one in part.transactions])[numbers]
     after, before = {}, {}
     for column, values in zip(table.columns, columns, strict=True):
-        if wanted is None or column.name in wanted or column.name in table.key:
+        if column.name and (wanted is None or column.name in wanted or column.name in table.key):
             new = array_of(column, values.where(is_after), data, charsets)
             old = array_of(column, values.where(~is_after), data, charsets)
             after[column.name] = placed(new, op != Op.DELETE)

@@ -6,7 +6,7 @@ because the driver also imports the reader's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -128,7 +128,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
         known = {*rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
-        is_wanted = partial(opts.is_named, context.options) if window.by_name else known.__contains__
+        is_wanted: Callable[[TableName], bool] = known.__contains__
+        if window.by_name:
+            is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
         xa = XaTransactions(prepared=dict(window.prepared), is_wanted=is_wanted, report_loss=report_loss)
         log = WindowLog(
             first=window.begins,
@@ -220,15 +222,18 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         Raises:
             SchemaError: a column that is read has a type that the source does not read.
         """
-        from flip27_source.readers.mysql.table_maps import logged_types
+        from flip27_source.readers.mysql.table_maps import HASH, logged_types
 
         known = table.renamed(self._rows.own_name)
         logged = logged_types(known, self._charsets.names)
         self._check_types(server.CatalogTable(table=known.table, columns=logged, key=()))
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with connect(self.context.options) as connection:
-                found = server.catalog_table(connection, known.table)
-                self._check_types(found.renamed(self._rows.own_name))
+                there = server.catalog_table(connection, known.table).renamed(self._rows.own_name)
+            self._check_types(there)
+            hashes = {column.name for column in known.columns if column.name.startswith(HASH)}
+            hidden = hashes - there.columns.keys()
+            known = known.renamed(lambda name: "" if name in hidden else name)
         self._known[table] = known
         return known
 
@@ -249,6 +254,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
         from flip27_source.readers.mysql.values import type_of
 
-        types = {column.name: type_of(column, self._charsets) for column in table.columns}
+        types = {column.name: type_of(column, self._charsets) for column in table.columns if column.name}
         self._columns.check(str(table.table), types, old=types)
         self._compared.add(table)

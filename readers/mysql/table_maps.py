@@ -21,10 +21,13 @@ DATE, YEAR, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 15, 16, 17, 18,
 NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 246, 247, 248, 252, 253, 254, 255
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
 BINARY_COLLATION = 63
+HASH = "DB_ROW_HASH_"
+"""With this the names of hidden columns begin: of the hashes of UNIQUE columns without a length."""
 
 INTEGERS = frozenset((TINY, SHORT, INT24, LONG, LONGLONG))
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, DATE: 3, YEAR: 1}
-_NUMERIC = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE)
+_SIGNED = (TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR)
+"""The types for which the log has a sign; of a YEAR, too."""
 _META_BYTES = {
     **dict.fromkeys(_FIXED, 0), FLOAT: 1, DOUBLE: 1, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, BLOB: 1,
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING, BIT, NEWDECIMAL, ENUM, SET), 2), GEOMETRY: 1,
@@ -49,6 +52,7 @@ class LogColumn:
         kind: the number of its type.
         meta: what the type needs: digits and scale, a length, or the number of digits of a second.
         labels: the values of an ENUM or a SET.
+        name: empty for a column that the table has only in the log.
     """
 
     name: str
@@ -80,9 +84,13 @@ class LogColumn:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether it may be a UUID, INET6, INET4 or YEAR(2), which the log has as another type."""
+        """Whether only the catalog tells what it is.
+
+        UUID, INET6, INET4 and YEAR(2) have another type in the log, where hidden columns look like others.
+        """
         is_bytes = self.kind == STRING and self.collation == BINARY_COLLATION
-        return self.kind == YEAR or (is_bytes and self.meta[0] in (4, 16))
+        is_odd = self.kind == YEAR or (is_bytes and self.meta[0] in (4, 16))
+        return is_odd or self.name.startswith(HASH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +214,7 @@ class _Metadata:
 
     def unsigned(self) -> set[int]:
         bits = "".join(f"{byte:08b}" for byte in self._parts[_SIGNS])
-        return {number for number, bit in zip(self._of(_NUMERIC), bits, strict=False) if bit == "1"}
+        return {number for number, bit in zip(self._of(_SIGNED), bits, strict=False) if bit == "1"}
 
     def labels(self) -> dict[int, tuple[bytes, ...]]:
         found = dict[int, tuple[bytes, ...]]()

@@ -75,6 +75,8 @@ def test_nulls_in_a_not_null_column_are_an_error_that_counts_them() -> None:
     strict = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     with pytest.raises(SchemaError, match="column 'a' is NOT NULL in the schema and has 2 nulls"):
         conform(batch(a=pa.array([1, None, None])), strict)
+    with pytest.raises(SchemaError, match="column 'a' is NOT NULL in the schema and has 2 nulls"):
+        conform(pa.RecordBatch.from_arrays([pa.array([1, None, None])], schema=strict), strict)
 
 
 @pytest.mark.parametrize(

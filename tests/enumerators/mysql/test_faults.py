@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
-from flip27_source.enumerators.mysql.errors import AlteredKeyError
+from flip27_source.enumerators.mysql.errors import AlteredKeyError, NotInTheLogError
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine
@@ -29,6 +29,15 @@ FOUR = "INSERT INTO orders VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d')"
 def own_server() -> Iterator[MysqlServer]:
     """A server whose settings and log these tests change."""
     with mysql_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def folding_server() -> Iterator[MysqlServer]:
+    """A server that stores names in lower case, with a table Shop.Orders."""
+    with mysql_server(lower_case_table_names="1") as server:
+        table = ORDERS.replace("orders", "Shop.Orders")
+        server.execute("CREATE DATABASE Shop", table, FOUR.replace("orders", "SHOP.orders"))
         yield server
 
 
@@ -515,6 +524,38 @@ def test_a_table_that_becomes_system_versioned_stops_the_query(own_server: Mysql
 def test_a_table_that_does_not_exist_is_refused(own_server: MysqlServer) -> None:
     with query(own_server, ORDERS, tables="orders, missing") as orders:
         fails(orders, DiscoveryError, "table missing of option tables does not exist")
+
+
+def test_a_table_without_a_database_is_refused(own_server: MysqlServer) -> None:
+    for tables in ("orders", "or*", "*.orders, -logs"):
+        with query(own_server, ORDERS, tables=tables) as orders:
+            del orders.options["database"]
+            fails(orders, OptionError, r"without a database, .*\s.*write the database in front")
+
+
+@pytest.mark.parametrize("given", ["SHOP.Orders", "Orders", "or*"])
+def test_names_of_tables_are_the_same_in_any_case_where_the_server_says_so(
+    folding_server: MysqlServer, given: str
+) -> None:
+    with query(folding_server, tables=given, snapshotChunkRows="3", maxRowsPerTrigger="3") as orders:
+        orders.options["database"] = "Shop"
+        orders.until_planned()
+        orders.engine.run_batch()
+        orders.execute("UPDATE shop.orders SET v = 'x'")
+        orders.batches()
+        orders.catch_up()
+        newest = {change["id"]: change["v"] for change in orders.changes_from()}
+        assert newest == dict.fromkeys(range(1, 5), "x")
+
+
+def test_a_time_limit_of_zero_is_refused(orders: Query) -> None:
+    orders.options["readTimeout"] = "0s"
+    fails(orders, OptionError, "a duration above 0 is expected")
+
+
+def test_a_gtid_that_the_log_does_not_have_is_refused(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, snapshot="never", startingPosition="0-1-99999") as orders:
+        fails(orders, NotInTheLogError, "set startingPosition=earliest, or the GTID of a transaction")
 
 
 def test_a_position_that_the_log_has_not_reached_is_refused(own_server: MysqlServer) -> None:

@@ -112,6 +112,27 @@ def test_generated_and_invisible_columns_are_read(mysql: MysqlServer) -> None:
         assert found == [("r", 1, 2, 3, 5), ("c", 2, 4, 6, 6)]
 
 
+OWN_HASH = "DB_ROW_HASH_1 BIGINT UNSIGNED"
+HASHED = f"CREATE TABLE orders (id INT PRIMARY KEY, v TEXT UNIQUE, {OWN_HASH}, w BLOB UNIQUE)"
+
+
+def test_the_hidden_column_of_a_long_unique_key_is_no_column(mysql: MysqlServer) -> None:
+    with query(mysql, HASHED) as orders:
+        orders.batches()
+        orders.write("INSERT INTO orders VALUES (1, 'a', 5, NULL)", "UPDATE orders SET v = 'b'")
+        orders.check_copy()
+        assert orders.changes_from()[-1]["_before"] == {"id": 1, "v": "a", "DB_ROW_HASH_1": 5, "w": None}
+
+
+def test_an_envelope_has_no_hidden_column(mysql: MysqlServer) -> None:
+    with query(mysql, HASHED, changeFormat="envelope") as orders:
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (1, 'a', 5, NULL)")
+        orders.batches()
+        ((*_, after),) = (row[:5] for row in orders.engine.rows)
+        assert after == '{"id":1,"v":"a","DB_ROW_HASH_1":"5","w":null}'
+
+
 def test_names_of_tables_and_columns_may_have_any_characters(mysql: MysqlServer) -> None:
     name, column = "a.b``c, ü%s", "x`y%d ü"
     quoted = column.replace("`", "``")
@@ -245,3 +266,44 @@ def test_another_change_format_is_refused_with_a_way_out(mysql: MysqlServer) -> 
             orders.engine.restart(options={"changeFormat": formats[1]})
             with pytest.raises(Flip27Error, match="start a query with a new checkpoint and stateLocation"):
                 orders.batches()
+
+
+UNFIT = [
+    ("FLOAT", "DOUBLE", "1e300"),
+    ("FLOAT", "DOUBLE", "16777217"),
+    ("DECIMAL(10,2)", "DOUBLE", "5.2512"),
+    ("DOUBLE", "DECIMAL(30,10)", "12345678901234567.1234567891"),
+    ("DATE", "DATETIME", "'2026-01-01 12:34:56'"),
+    ("INT", "VARCHAR(10)", "'007'"),
+    ("INT", "DATE", "'2026-01-01'"),
+    ("TIMESTAMP NULL", "DATETIME", "'2026-01-01 12:00:00'"),
+    ("DATETIME", "TIMESTAMP NULL", "'2026-01-01 12:00:00'"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "value"), UNFIT)
+def test_a_value_of_another_type_that_the_column_cannot_hold_stops_the_query(
+    mysql: MysqlServer, before: str, after: str, value: str
+) -> None:
+    with query(mysql, f"CREATE TABLE orders (id INT PRIMARY KEY, v {before})") as orders:
+        orders.batches()
+        with pytest.raises(Flip27Error, match=r"column v of table .* has a value that is not a"):
+            orders.write(f"ALTER TABLE orders MODIFY v {after}", f"INSERT INTO orders VALUES (1, {value})")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read_as"),
+    [("DOUBLE", "0.1", pa.float32()), ("TINYINT", "2", pa.bool_()), ("DATETIME", "NOW()", pa.date32())],
+)
+def test_a_value_that_the_users_schema_cannot_hold_stops_the_query(
+    mysql: MysqlServer, kind: str, value: str, read_as: pa.DataType
+) -> None:
+    schema = of_types("v").set(1, pa.field("v", read_as))
+    table = f"CREATE TABLE orders (id INT PRIMARY KEY, v {kind})"
+    for snapshot in ("initial", "never"):
+        with query(mysql, table, schema=schema, snapshot=snapshot) as orders:
+            if snapshot == "never":
+                orders.batches()
+            orders.execute(f"INSERT INTO orders VALUES (1, {value})")
+            with pytest.raises(Flip27Error, match=r"column v of table .* has a value that is not a"):
+                orders.catch_up()

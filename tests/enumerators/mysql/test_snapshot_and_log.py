@@ -59,6 +59,16 @@ def test_a_change_has_its_transaction_and_its_table(orders: Query) -> None:
     assert before <= change["_committed_at"] <= dt.datetime.now(dt.UTC)
 
 
+def test_the_time_of_a_change_is_that_of_the_statement_that_commits_it(orders: Query) -> None:
+    orders.batches()
+    changes = orders.write(
+        *("SET timestamp = 100", "BEGIN", "INSERT INTO orders VALUES (8, 'h')", "SET timestamp = 200"),
+        *("COMMIT", "SET timestamp = 300", "INSERT INTO orders VALUES (9, NULL)"),
+    )
+    times = [(key, at.timestamp()) for key, at in values_of(changes, "id", "_committed_at")]
+    assert times == [(8, 200), (9, 300)]
+
+
 def test_an_update_of_a_key_is_a_delete_and_an_insert(orders: Query) -> None:
     orders.batches()
     changes = orders.write("UPDATE orders SET id = id + 100 WHERE id = 7")

@@ -33,6 +33,9 @@ VALUES: list[tuple[str, str, Any]] = [
     ("FLOAT", "1.1", 1.100000023841858),
     ("DOUBLE", "0.1", 0.1),
     ("DOUBLE", "-1.7976931348623157e308", -1.7976931348623157e308),
+    # The value that is stored: the text of a SELECT has only some of its digits.
+    ("DOUBLE(10, 2)", "-0.57", -0.5700000000000001),
+    ("FLOAT(7, 3)", "1.005", 1.0049999952316284),
     ("DECIMAL(10, 2)", "-1234.5", Decimal("-1234.50")),
     ("DECIMAL(5, 5)", "0.00001", Decimal("0.00001")),
     ("DECIMAL(18, 9)", "-123456789.987654321", Decimal("-123456789.987654321")),
@@ -106,6 +109,18 @@ def test_the_log_has_the_values_that_a_select_has(mysql: MysqlServer) -> None:
             name = f"c{number}"
             assert (by_key[1][name], by_key[3][name]) == (expected, expected), f"{kind} {value}"
             assert (by_key[2][name], by_key[4][name]) == (None, None), kind
+
+
+def test_columns_of_all_types_have_their_signs_beside_unsigned_ones(mysql: MysqlServer) -> None:
+    """The log has a list of signs, without the names of the columns that they belong to."""
+    every = {kind: value for kind, value, _ in VALUES} | {"FLOAT UNSIGNED": "1", "DECIMAL(9) UNSIGNED": "1"}
+    columns = ", ".join(f"c{at} {kind}, u{at} INT UNSIGNED, n{at} TINYINT" for at, kind in enumerate(every))
+    values = ", ".join(f"{value}, 4000000000, -5" for value in every.values())
+    with query(mysql, "SET sql_mode = ''", f"CREATE TABLE orders (id INT PRIMARY KEY, {columns})") as found:
+        found.batches()
+        (change,) = found.write(f"INSERT INTO orders VALUES (1, {values})")
+        for at, kind in enumerate(every):
+            assert (change[f"u{at}"], change[f"n{at}"]) == (4_000_000_000, -5), kind
 
 
 def _integer(bits: int, *, is_signed: bool) -> Callable[[random.Random], str]:
