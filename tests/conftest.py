@@ -104,7 +104,7 @@ TESTS_OF_TESTS = (
 
 
 SAMPLED = ("model/test_mutations.py", "simulator/test_mutations.py", "simulator/test_postgres_mutations.py")
-"""Tests that put defects back: ``make test-slow`` runs every fourth of them, ``make test-long`` the rest."""
+"""Tests that put defects back: ``make test-slow`` runs every eighth of them, ``make test-long`` the rest."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
         if lies_in(item, TESTS_OF_TESTS):
             item.add_marker(pytest.mark.slow)
-        if lies_in(item, SAMPLED) and zlib.crc32(item.name.encode()) % 4:
+        if lies_in(item, SAMPLED) and zlib.crc32(item.name.encode()) % 8:
             item.add_marker(pytest.mark.long)
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
 
