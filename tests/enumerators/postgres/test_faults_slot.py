@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from flip27_source.enumerators.postgres import poller, slot_keeper
+from flip27_source.enumerators.postgres import slot_keeper
 from flip27_source.enumerators.postgres.publication import PublicationMarks, alterations, ensure_publication
 from flip27_source.enumerators.postgres.server import precedes_publication, slot_of
 from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.enumerators.tables_with_log import poller
 from flip27_source.errors import (
     AccessError,
     AttemptError,
