@@ -101,18 +101,18 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     small: tuple[BatchTime, ...] = ()
     decided: SizedLimits | None = None
 
-    def after(self, batch: BatchTime, limits: Limits, target_ms: int) -> BatchTimes:
+    def after(self, batch: BatchTime, decided: SizedLimits) -> BatchTimes:
         """These and one more batch; an empty batch changes nothing.
 
         Args:
-            limits: the limits of that batch.
-            target_ms: its target. A small batch that exceeds it counts as full: less has to fit.
+            decided: the limits of that batch. A small one that exceeds its target counts as full: less has
+                to fit.
         """
-        held = [(_amount(batch, unit), getattr(limits, unit)) for unit in _UNITS]
+        held = [(_amount(batch, unit), getattr(decided, unit)) for unit in _UNITS]
         if not any(amount for amount, _ in held):
             return self
         is_full = any(limit is not None and amount * SIMILAR >= limit for amount, limit in held)
-        if is_full or batch.duration_ms >= target_ms:
+        if is_full or batch.duration_ms >= decided.target_ms:
             return msgspec.structs.replace(self, full=(*self.full, batch)[-KEPT:])
         return msgspec.structs.replace(self, small=(*self.small, batch)[-KEPT:])
 
@@ -178,7 +178,6 @@ class BatchSizer:
     backlog_target_ms: int
     times: BatchTimes = field(default_factory=BatchTimes)
     _is_behind: bool = False
-    _limits: Limits | None = None
     _held: BatchTime | None = None
 
     @classmethod
@@ -196,7 +195,6 @@ class BatchSizer:
         """The limits of the next batch: its own, and these."""
         own = self.times.limits(self.backlog_target_ms if self._is_behind else self.target_ms)
         tight = limits.tightened_by(Limits(files=own.files, rows=own.rows, bytes=own.bytes))
-        self._limits = tight
         self.times = msgspec.structs.replace(
             self.times,
             decided=msgspec.structs.replace(own, files=tight.files, rows=tight.rows, bytes=tight.bytes),
@@ -219,11 +217,11 @@ class BatchSizer:
     def completed(self, duration_ms: int, *, waited: bool) -> None:
         """The planned batch has taken this long; without effect if none was planned in this run."""
         held, decided = self._held, self.times.decided
-        if held is None or self._limits is None or decided is None:
+        if held is None or decided is None:
             return
         self._held = None
         measured = msgspec.structs.replace(held, duration_ms=max(1, duration_ms), waited=waited)
-        self.times = self.times.after(measured, self._limits, decided.target_ms)
+        self.times = self.times.after(measured, decided)
 
 
 def waited_for_trigger(started_ms: int, ended_ms: int) -> bool:

@@ -162,9 +162,9 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
-        if limits is not None and self._sizer is not None:
-            limits = self._sizer.tighten(limits)
-        batch = self._collector.collect(UNLIMITED if limits is None else limits, steady_ms)
+        sizer = None if limits is None else self._sizer
+        bounds = UNLIMITED if limits is None else limits
+        batch = self._collector.collect(bounds if sizer is None else sizer.tighten(bounds), steady_ms)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
@@ -182,8 +182,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._planned_at_ms = steady_ms
         self._context.moved_on(snapshot.ledger.live)
         summary = self._summary(batch.budget, snapshot.ledger)
-        if limits is not None and self._sizer is not None:
-            self._sizer.planned(batch.budget, summary.backlog)
+        if sizer is not None:
+            sizer.planned(batch.budget, summary.backlog)
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
 
