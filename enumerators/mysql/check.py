@@ -10,7 +10,13 @@ from flip27_source.enumerators.mysql.connection import Connection, connect, doin
 from flip27_source.enumerators.mysql.dump import log_blocks
 from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.schema import check_types, typed_schema
-from flip27_source.enumerators.mysql.server import check_logged, check_server, find_tables, log_end
+from flip27_source.enumerators.mysql.server import (
+    check_logged,
+    check_server,
+    find_tables,
+    log_end,
+    named_tables,
+)
 from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
@@ -55,7 +61,7 @@ def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
 
 def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> Iterator[Finding]:
     try:
-        tables = find_tables(connection, options)
+        tables = find_tables(connection, named_tables(connection, options))
         if reads_log:
             check_logged(connection, [one.table for one in tables])
     except Flip27Error as error:

@@ -87,7 +87,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[server.CatalogTable, ...] | None = None
         if time.monotonic() >= self._list_after:
-            tables = tuple(server.find_tables(connection, self._options, known=request.known))
+            tables = tuple(server.find_tables(connection, self._named, known=request.known))
             if self._run.reads_log:
                 server.check_logged(connection, [one.table for one in tables])
             for one in tables if has_all_columns(self._options) else ():

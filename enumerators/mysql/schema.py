@@ -10,7 +10,7 @@ from flip27_source.enumerators.mysql.column_types import UNREAD_CHARSETS
 from flip27_source.enumerators.mysql.connection import Connection
 from flip27_source.enumerators.mysql.errors import left_out
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
-from flip27_source.enumerators.mysql.server import CatalogTable, find_tables
+from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, named_tables
 from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
@@ -32,7 +32,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     """The columns for the format that the options choose."""
     if options[CHANGE_FORMAT] == "envelope":
         return ENVELOPE_SCHEMA
-    tables = find_tables(connection, options)
+    tables = find_tables(connection, named_tables(connection, options))
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
     return schema_of_all([(one.table, typed_schema(one)) for one in tables])

@@ -203,17 +203,17 @@ def is_named(patterns: Sequence[TablePattern], table: TableName) -> bool:
 
 
 def find_tables(
-    connection: Connection, options: Options, *, known: Collection[TableName] = ()
+    connection: Connection, patterns: Sequence[TablePattern], *, known: Collection[TableName] = ()
 ) -> list[CatalogTable]:
     """The tables of the option ``tables``.
 
     Args:
+        patterns: the option, from :func:`named_tables`.
         known: tables that need not exist any more: a loss is found where they are read.
 
     Raises:
         DiscoveryError: a table that is named does not exist, or cannot be read.
     """
-    patterns = named_tables(connection, options)
     listed = [row for row in rows_of(connection, _TABLES) if matched(patterns, *row[:2])]
     names = [*(row[:2] for row in listed), *((table.schema, table.name) for table in known)]
     for pattern in patterns:
