@@ -185,23 +185,36 @@ def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
 def losses_are_told(check: SourceCheck, changes: Changes) -> None:
     if changes.lose is None:
         return
-    engine = check.engine(check.in_small_steps)
-    engine.run_batch()
+    between, planned = check.engine(check.in_small_steps), check.ended_engine(check.given)
+    between.run_batch()
     for _ in range(2):
         changes.change()
+    planned.now_ms += REST_MS
+    planned.trigger()
     changes.lose()
+    engines = {
+        "between two batches": (between, "The enumerator has to call context.report_data_loss"),
+        "after a batch was planned": (planned, "The reader has to raise an error"),
+    }
+    for when, (engine, remedy) in engines.items():
+        if _is_told(engine):
+            continue
+        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine()))
+        if repr(found) != repr(expected):
+            raise Disagreement(
+                f"lose has removed data {when}, and the query goes on as if nothing were missing: a table of "
+                f"{len(found)} rows instead of {len(expected)}, or with older ones. {remedy} if the oldest "
+                "position that is left is beyond that of the split"
+            )
+        if engine is between:
+            raise TrivialInput("lose has removed nothing that a query which has begun still needs")
+
+
+def _is_told(engine: MicroBatchEngine) -> bool:
+    """Whether a query whose source has lost data reports that, or ends."""
     engine.now_ms += REST_MS
     try:
         engine.process_all_available()
     except Exception:  # noqa: BLE001 - the source has stopped the query, as it should
-        return
-    if (engine.holder.report() or {}).get("dataLosses", 0):
-        return
-    found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine()))
-    if repr(found) == repr(expected):
-        raise TrivialInput("lose has removed nothing that a query which has begun still needs")
-    raise Disagreement(
-        f"lose has removed data, and the query goes on as if nothing were missing: a table of {len(found)} "
-        f"rows instead of {len(expected)}, or with older ones. Compare the oldest position that the source "
-        "still has with that of the split, and call context.report_data_loss"
-    )
+        return True
+    return bool((engine.holder.report() or {}).get("dataLosses", 0))

@@ -442,6 +442,11 @@ SABOTAGES: tuple[Sabotage, ...] = (
         words=("as if nothing were missing", "context.report_data_loss"),
     ),
     Sabotage(
+        mistake="the reader does not notice that the log was cut off since the batch was planned",
+        enumerator=FollowsChanges, reader=BeginsAtWhatIsLeft, more=CHANGES,
+        words=("after a batch was planned", "The reader has to raise an error"),
+    ),
+    Sabotage(
         mistake="an event is handled twice",
         enumerator=AssignsEachLinkAgain, reader=_LinkedReader,
         words=("batches in a row have brought nothing new", "assign each split once"),
