@@ -42,7 +42,7 @@ classes: setup-test
 	@$(PY) -m scripts.class_archive
 
 test: classes ## Run the tests that protect users; make test ARGS="-k name -x" runs some of them
-	@$(PYTEST) -m "not (slow or long)" $(ARGS)
+	@FLIP27_EXAMPLES=$${FLIP27_EXAMPLES:-30} $(PYTEST) -m "not (slow or long)" $(ARGS)
 
 test-slow: classes ## Run what make test leaves out because it repeats other tests at length
 	@$(PYTEST) -m "slow and not long" $(ARGS)

@@ -87,7 +87,7 @@ THOROUGH = (
     "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",
     "readers/sql", "readers/test_text.py",
     "savepoints/test_hostile_metadata.py", "simulator", "soak", "state_tables/test_locations.py",
-    "test_docs.py", "test_permissions.py",
+    "test_docs.py", "test_option_values.py", "test_permissions.py",
     "testing", "values/test_stored_values.py",
 )  # fmt: skip
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
@@ -105,6 +105,10 @@ TESTS_OF_TESTS = (
 
 SAMPLED = ("model/test_mutations.py", "simulator/test_mutations.py", "simulator/test_postgres_mutations.py")
 """Tests that put defects back: ``make test-slow`` runs every eighth of them, ``make test-long`` the rest."""
+
+
+FEW_VALUES = 4
+"""Of a parametrized test with more values that takes seconds, Spark or a server, ``make test`` runs a few."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -130,15 +134,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if lies_in(item, SAMPLED) and zlib.crc32(item.name.encode()) % 8:
             item.add_marker(pytest.mark.long)
+    for item in _values_for_later(items):
+        item.add_marker(pytest.mark.slow)
+    items.sort(key=_place)
+
+
+def _values_for_later(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Parametrized tests that ``make test-slow`` runs because ``make test`` runs others of the same function.
+
+    Of more than ``FEW_VALUES``, three and every sixteenth remain: an arbitrary but fixed choice.
+    """
+    costly = {"server", "spark", "thorough"}
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "[" in item.name and costly & marks and not {"slow", "long"} & marks:
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    later = []
+    for values in functions.values():
+        if len(values) > FEW_VALUES:
+            values.sort(key=lambda item: zlib.crc32(item.name.encode()))
+            later += values[FEW_VALUES - 1 + len(values) // 16 :]
+    return later
+
+
+def _place(item: pytest.Item) -> tuple[int, int]:
+    here = Path(__file__).parent
     longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
-
-    def place(item: pytest.Item) -> tuple[int, int]:
-        without_spark = len(longest) + (item.get_closest_marker("spark") is None)
-        # Files that wait for the same kind of server are spread out, so that the cores stay busy.
-        scattered = zlib.crc32(item.path.relative_to(here).as_posix().encode())
-        return longest.get(item.path, without_spark), scattered
-
-    items.sort(key=place)
+    without_spark = len(longest) + (item.get_closest_marker("spark") is None)
+    # Files that wait for the same kind of server are spread out, so that the cores stay busy.
+    scattered = zlib.crc32(item.path.relative_to(here).as_posix().encode())
+    return longest.get(item.path, without_spark), scattered
 
 
 def pytest_collection_finish() -> None:

@@ -72,6 +72,7 @@ def test_a_value_that_cannot_exist_is_refused_with_a_remedy(words: str) -> None:
     assert flip27(*words.split(), "--json").data["error"]["remedy"]
 
 
+@pytest.mark.slow
 def test_a_check_reports_a_location_whose_name_is_too_long() -> None:
     findings = flip27("check", "--state", f"/tmp/{'x' * 300}", "--json").data["findings"]
     assert any(f"in /tmp/{'x' * 300}" in finding["found"] for finding in findings)

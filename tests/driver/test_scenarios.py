@@ -273,6 +273,7 @@ def test_an_abandoned_instance_can_no_longer_do_anything_S52_I13() -> None:
     assert Hears.heard == []
 
 
+@pytest.mark.slow
 def test_a_thousand_restores_leave_one_living_instance_S53() -> None:
     class Full(Remembers):
         def start(self) -> None:

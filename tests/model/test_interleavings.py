@@ -56,6 +56,7 @@ def test_the_invariants_hold_in_every_order_of_moves_I1_I14(kind: str, moves: st
     print(f"{kind}: {found.orders} orders up to {length}, {found.worlds} worlds, {found.steps} steps")  # noqa: T201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5, pytest.param(9 if LONG else 6, marks=pytest.mark.long)])
 def test_an_edit_is_in_one_checkpoint_in_every_order_of_moves(length: int) -> None:
     world = World()
@@ -114,7 +115,7 @@ class Games(RuleBasedStateMachine):
 
 
 Games.TestCase.settings = settings(
-    max_examples=3000 if LONG else 150,
+    max_examples=3000 if LONG else 40,
     stateful_step_count=80 if LONG else 40,
     derandomize=not LONG,
     database=None,

@@ -44,6 +44,7 @@ def test_a_seed_gives_the_same_run_in_every_process(monkeypatch: pytest.MonkeyPa
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None:
     outcomes = [played(seed) for seed in range(SEEDS)]
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
@@ -56,6 +57,7 @@ def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_life_of_postgres_is_the_same_every_time_without_a_defect() -> None:
     for seed in range(10):
         first, second = simulate(seed, "postgres"), simulate(seed, "postgres")

@@ -79,6 +79,7 @@ PathFinder.find_spec = lambda name, *where: None if name == "pandas" else find(n
 """
 
 
+@pytest.mark.slow
 def test_without_pandas_nothing_fails_and_streams_run(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.txt").write_text("a line\n")

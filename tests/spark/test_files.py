@@ -157,6 +157,7 @@ def put(path: Path, modified_s: int) -> None:
     os.utime(path, (modified_s, modified_s))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

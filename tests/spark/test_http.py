@@ -42,6 +42,7 @@ def lake_ids(spark: SparkSession, folders: Folders) -> list[int]:
     return sorted(row.id for row in spark.read.schema("id long").parquet(str(folders.lake)).collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["page", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("cursor", "since"))]
 )

@@ -135,6 +135,7 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
         run(spark, folders, ids_to(change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_written_again", [False, True])
 def test_of_two_versions_of_a_file_in_one_batch_those_that_are_gone_are_set_aside_and_the_newest_is_read(
     spark: SparkSession, folders: Folders, is_written_again: bool

@@ -36,6 +36,7 @@ def test_partition_columns_and_new_columns_arrive_without_a_restart(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [None, "id long, year int, part string, region string"])
 def test_one_batch_has_files_of_different_partition_columns(
     spark: SparkSession, folders: Folders, schema: str | None
@@ -127,6 +128,7 @@ def test_json_fields_that_differ_only_in_case_are_quarantined_and_never_null(
     assert len(state(spark, folders, "quarantine")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [None, "id long, year int"])
 def test_a_partition_column_may_be_a_column_of_other_files_of_the_batch(
     spark: SparkSession, folders: Folders, schema: str | None
@@ -147,6 +149,7 @@ def test_the_text_format_has_files_with_and_without_partition_columns_in_one_bat
     assert batch[1] == [("one", None), ("two", 2025)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 10])
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_files_of_int_and_of_long_are_read_with_the_recorded_type(
@@ -170,6 +173,7 @@ def test_a_file_whose_columns_spark_refuses_is_quarantined(spark: SparkSession, 
     assert quarantined(spark, folders) == ["1"]
 
 
+@pytest.mark.slow
 def test_a_file_whose_partition_value_does_not_suit_the_recorded_type_is_quarantined(
     spark: SparkSession, folders: Folders
 ) -> None:
@@ -183,6 +187,7 @@ def test_a_file_whose_partition_value_does_not_suit_the_recorded_type_is_quarant
     assert len(quarantined(spark, folders)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("native", "stores", "bad"),
     [({}, [7], ["b"]), ({"schema": "id long, store string"}, ["007", "ab"], [])],
@@ -222,6 +227,7 @@ def test_with_a_schema_variants_are_read_whether_they_are_shredded_or_null(
     assert sorted(found) == [(1, '{"a":1,"b":"x"}'), (2, None), (3, "[null]")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["none", "failOnNewColumns"])
 def test_files_without_content_have_no_rows_and_determine_no_columns(
     spark: SparkSession, folders: Folders, mode: str
@@ -266,6 +272,7 @@ def test_parquet_columns_for_which_only_nulls_were_written_get_values_later(
     assert batches == [(["id"], [(1,)]), (["id", "note", "s"], [(2, "a", Row(n="b"))])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 10])
 def test_csv_files_without_headers_have_all_their_columns_whatever_the_batch(
     spark: SparkSession, folders: Folders, files: int
@@ -281,6 +288,7 @@ def test_csv_files_without_headers_have_all_their_columns_whatever_the_batch(
         delivered_by(spark, folders, native | {"format": "CSV", "schemaEvolutionMode": "failOnNewColumns"})
 
 
+@pytest.mark.slow
 def test_columns_that_differ_only_in_case_are_errors_of_their_files_if_the_session_tells_them_apart(
     spark: SparkSession, folders: Folders
 ) -> None:

@@ -38,6 +38,7 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
     assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
 
 
+@pytest.mark.slow
 def test_a_batch_that_two_actions_read_delivers_its_events_once(
     spark: SparkSession, folders: Folders
 ) -> None:

@@ -87,6 +87,7 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     assert sorted(rows) == lines
 
 
+@pytest.mark.slow
 def test_a_windowed_count_that_is_forked_while_it_runs_continues_like_the_original(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_every_view_has_its_declared_columns_and_can_be_queried(
     assert row.driver_started_at is not None
 
 
+@pytest.mark.slow
 def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushed_filters(
     spark: SparkSession, folders: Folders
 ) -> None:

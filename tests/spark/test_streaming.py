@@ -156,6 +156,7 @@ def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     assert lake_lines(spark, two) == ["after the move"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trigger", ["once", "availableNow"])
 def test_each_run_of_a_batch_without_limits_reads_what_is_new(
     spark: SparkSession, folders: Folders, trigger: str
@@ -217,6 +218,7 @@ def test_sources_with_names_keep_their_positions_when_they_change_places(
     assert lake_lines(spark, one) == ["one", "two", "two again"]
 
 
+@pytest.mark.slow
 def test_a_query_with_asynchronous_progress_tracking_loses_no_row(
     spark: SparkSession, folders: Folders
 ) -> None:

@@ -230,6 +230,7 @@ class ReadsToTheEndOfTheFirstAttempt(ReadsToTheNewest):
         return end.after if end else None
 
 
+@pytest.mark.slow
 def test_a_reader_that_passes_the_end_of_the_first_attempt_in_a_grown_split_fails() -> None:
     def check(reader: type[ReadsToTheNewest]) -> None:
         ReadsToTheNewest.rows = {"a": [1, 2, 3], "b": [4]}

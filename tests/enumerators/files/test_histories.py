@@ -19,7 +19,7 @@ from tests.soak.object_stories import archived, overwritten_and_deleted
 from tests.soak.random_files import play
 
 
-@settings(max_examples=60, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(histories())
 def test_each_row_is_read_once_whatever_happens_to_the_files_and_the_query(history: History) -> None:
     play(history)
@@ -47,6 +47,7 @@ def test_every_version_that_could_be_read_is_read_once_despite_crashes_and_throt
     assert {"list", "get", "put"} <= outcome.refused.keys()
 
 
+@pytest.mark.slow
 def test_each_object_is_archived_once_and_a_changed_object_stays_despite_crashes_and_throttling(
     bucket: S3Bucket, proxy: SlowDown
 ) -> None:

@@ -182,7 +182,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=2000)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
 def test_any_link_is_refused_or_has_the_same_server_for_every_parser(link: str) -> None:
     base = "https://api.example/v1/orders?page=1"

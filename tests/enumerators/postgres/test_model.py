@@ -176,6 +176,7 @@ def copy_of(batches: list[list[Row]], *, is_exact: bool) -> dict[tuple[int, int]
     return rows
 
 
+@pytest.mark.slow
 def test_the_copy_equals_the_table_in_every_interleaving() -> None:
     for seed in range(SEEDS):
         try:

@@ -25,6 +25,7 @@ def test_the_sql_source_keeps_the_laws(shop: Shop) -> None:
     check_source(options, grow=shop.add_one, update=shop.change_amounts, fast=True)
 
 
+@pytest.mark.slow
 def test_the_laws_hold_at_every_crash_point(sqlite: Shop) -> None:
     sqlite.insert(ORDERS)
     options = sqlite.with_options(partitionRows="1")

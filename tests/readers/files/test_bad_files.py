@@ -230,6 +230,7 @@ for reader, schema, options, paths in readings:
 """
 
 
+@pytest.mark.slow
 def test_a_line_of_3_gigabytes_is_refused_with_little_memory(tmp_path: Path) -> None:
     small, plain, zipped = tmp_path / "small", tmp_path / "plain", tmp_path / "zipped.gz"
     small.write_bytes(b'{"id": "1"}\n')

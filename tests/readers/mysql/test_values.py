@@ -178,6 +178,7 @@ RANDOM: list[tuple[str, Callable[[random.Random], str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_rows_are_the_same_in_the_log_and_in_a_select(mysql: MysqlServer, seed: int) -> None:
     rng = random.Random(seed)
