@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -25,6 +26,8 @@ from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 from tests.spark.jvm import remember_names
 from tests.spark_features import needs
 from tests.spark_home import quick_spark_home
+
+_HERE = Path(__file__).parent
 
 pytest_plugins = ["pytester"]
 
@@ -116,23 +119,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests that start Spark come first; apart from that the files are in an arbitrary but fixed order.
     """
-    here = Path(__file__).parent
-
-    def lies_in(item: pytest.Item, names: tuple[str, ...]) -> bool:
-        return any(item.path.is_relative_to(here / name) for name in names)
-
     for item in items:
-        if "_session" in getattr(item, "fixturenames", ()) or lies_in(item, STARTS_SPARK):
+        names = set(getattr(item, "fixturenames", ()))
+        if "_session" in names or _lies_in(item.path, STARTS_SPARK):
             item.add_marker(pytest.mark.spark)
-            if lies_in(item, COMPARED_WITH_SPARK) and not lies_in(item, STARTS_SPARK):
+            if _lies_in(item.path, COMPARED_WITH_SPARK) and not _lies_in(item.path, STARTS_SPARK):
                 item.add_marker(needs("Spark's own readers return"))
-        if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
+        if not SERVERS.isdisjoint(names):
             item.add_marker(pytest.mark.server)
-        if lies_in(item, THOROUGH):
+        if _lies_in(item.path, THOROUGH):
             item.add_marker(pytest.mark.thorough)
-        if lies_in(item, TESTS_OF_TESTS):
+        if _lies_in(item.path, TESTS_OF_TESTS):
             item.add_marker(pytest.mark.slow)
-        if lies_in(item, SAMPLED) and zlib.crc32(item.name.encode()) % 8:
+        if _lies_in(item.path, SAMPLED) and zlib.crc32(item.name.encode()) % 8:
             item.add_marker(pytest.mark.long)
     for item in _values_for_later(items):
         item.add_marker(pytest.mark.slow)
@@ -158,13 +157,24 @@ def _values_for_later(items: list[pytest.Item]) -> list[pytest.Item]:
     return later
 
 
-def _place(item: pytest.Item) -> tuple[int, int]:
-    here = Path(__file__).parent
-    longest = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
-    without_spark = len(longest) + (item.get_closest_marker("spark") is None)
+# Cached, because there are fifty tests for each path.
+@functools.cache
+def _lies_in(path: Path, names: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(_HERE / name) for name in names)
+
+
+@functools.cache
+def _scattered(path: Path) -> tuple[int, int]:
+    """The place of a file among the longest ones, and an arbitrary number."""
+    longest = {_HERE / name: place for place, name in enumerate(LONGEST_FIRST)}
+    return longest.get(path, len(longest)), zlib.crc32(path.relative_to(_HERE).as_posix().encode())
+
+
+def _place(item: pytest.Item) -> tuple[int, bool, int]:
     # Files that wait for the same kind of server are spread out, so that the cores stay busy.
-    scattered = zlib.crc32(item.path.relative_to(here).as_posix().encode())
-    return longest.get(item.path, without_spark), scattered
+    longest, scattered = _scattered(item.path)
+    has_none = longest == len(LONGEST_FIRST) and item.get_closest_marker("spark") is None
+    return longest, has_none, scattered
 
 
 def pytest_collection_finish() -> None:

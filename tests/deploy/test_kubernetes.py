@@ -6,7 +6,6 @@ import re
 import shlex
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -31,6 +30,9 @@ def arguments() -> list[str]:
 
 
 def test_the_rights_are_valid_for_kubernetes() -> None:
+    # Every collection of tests would wait for this import: it compiles grammars for seconds.
+    import kubernetes_validate
+
     parts = list(yaml.safe_load_all((FOLDER / "rights.yaml").read_text()))
     for part in parts:
         kubernetes_validate.validate(part, kubernetes_validate.latest_version(), strict=True)
