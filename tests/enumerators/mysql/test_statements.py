@@ -76,6 +76,9 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
         "ALTER TABLE orders ADD INDEX (v), RENAME TO former",
         "ALTER ONLINE IGNORE TABLE orders DROP PARTITION a",
         "ALTER TABLE orders TRUNCATE PARTITION a",
+        "ALTER TABLE orders NOWAIT RENAME TO former",
+        "ALTER TABLE shop.orders WAIT 5 DROP PARTITION a, ADD INDEX (v)",
+        "ALTER TABLE orders ADD COLUMN `n` SERIAL",
         "ALTER TABLE orders EXCHANGE PARTITION a WITH TABLE b",
         "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE orders",
         "ALTER TABLE others CONVERT TABLE `orders` TO PARTITION c VALUES LESS THAN (200)",
@@ -89,6 +92,19 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
 )
 def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
     assert losses(sql) == {"shop.orders": Loss.GONE}
+
+
+def test_a_definition_that_waits_or_has_a_column_of_an_odd_name_is_no_loss() -> None:
+    assert losses("ALTER TABLE orders NOWAIT ADD COLUMN serial INT, ADD serial VARCHAR(9)") == {}
+    assert losses("ALTER TABLE orders WAIT 5 RENAME COLUMN v TO w") == {}
+
+
+def test_a_table_that_a_statement_fills_is_a_loss() -> None:
+    for first in ("CREATE TABLE orders", "CREATE TABLE IF NOT EXISTS `orders` (PRIMARY KEY (id)) COMMENT ''"):
+        assert losses(f"{first} SELECT * FROM others") == {"shop.orders": Loss.WRITTEN}
+    assert losses("CREATE TABLE orders (id INT COMMENT 'SELECT', `select` INT)") == {}
+    assert losses("CREATE TEMPORARY TABLE orders SELECT 1") == {}
+    assert losses("CREATE TABLE others SELECT * FROM orders") == {}
 
 
 def test_an_alter_table_may_declare_another_key() -> None:
