@@ -508,7 +508,7 @@ def test_a_system_versioned_table_is_refused(own_server: MysqlServer, tables: st
         fails(orders, DiscoveryError, r"\.orders is system-versioned")
 
 
-@pytest.mark.parametrize("setting", ["sql_select_limit = 2", "completion_type = CHAIN"])
+@pytest.mark.parametrize("setting", ["sql_select_limit = 2", "completion_type = CHAIN", "max_join_size = 1"])
 def test_what_the_server_sets_for_sessions_changes_nothing(own_server: MysqlServer, setting: str) -> None:
     others = ("CREATE TABLE other LIKE orders", "CREATE TABLE third LIKE orders")
     with query(own_server, ORDERS, FOUR, *others, tables="*", snapshotChunkRows="1000") as orders:
@@ -522,12 +522,15 @@ def test_what_the_server_sets_for_sessions_changes_nothing(own_server: MysqlServ
 
 
 def test_the_server_waits_for_a_task_that_reads_slowly(own_server: MysqlServer, orders: Query) -> None:
-    own_server.execute("SET GLOBAL net_write_timeout = 1")
+    own_server.execute("SET GLOBAL net_write_timeout = 1", "SET GLOBAL max_statement_time = 100")
     try:
         with connect(Options.parse(orders.options, MysqlEnumerator.options, knows_all=False)) as connection:
-            assert rows_of(connection, "SELECT @@net_write_timeout") == [("86400",)]
+            (limits,) = rows_of(connection, "SELECT @@net_write_timeout, @@max_statement_time")
+            assert tuple(map(float, limits)) == (86400, 0)
     finally:
-        own_server.execute("SET GLOBAL net_write_timeout = DEFAULT")
+        own_server.execute(
+            "SET GLOBAL net_write_timeout = DEFAULT", "SET GLOBAL max_statement_time = DEFAULT"
+        )
 
 
 @pytest.mark.parametrize("on_schema_change", ["evolve", "ignore"])

@@ -318,6 +318,16 @@ def test_tables_are_named_by_patterns_and_rows_have_the_table(mysql: MysqlServer
         ]
 
 
+@pytest.mark.parametrize("change_format", ["typed", "envelope"])
+def test_a_sequence_is_no_table(mysql: MysqlServer, change_format: str) -> None:
+    options = {"tables": "*", "snapshot": "never", "changeFormat": change_format}
+    with query(mysql, ORDERS, "CREATE SEQUENCE numbers", **options) as orders:
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (NEXTVAL(numbers), 'a')")
+        orders.catch_up()
+        assert len(orders.engine.rows) == 1
+
+
 def test_two_tables_whose_names_look_alike_are_both_read(mysql: MysqlServer) -> None:
     mysql.execute(
         "CREATE DATABASE `x.y`",
