@@ -43,6 +43,8 @@ _MOVES_ROWS = (
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
 _VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
+_KEYS = r"(?<!\S)(?!(ADD|DROP|RENAME|ALTER|UNIQUE|FOREIGN|FULLTEXT|SPATIAL|BY|LINEAR|,|\() )\S+ KEY "
+"""PRIMARY KEY, or the same as an attribute of a column: INT KEY."""
 _CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
@@ -148,7 +150,7 @@ class Statement:
     def rekeyed(self) -> TableName | None:
         """The table whose primary key an ALTER TABLE declares: its columns may be others of these names."""
         altered = self._after(_ALTERS)
-        return next(self._names(altered), None) if " PRIMARY KEY " in _shape(altered) else None
+        return next(self._names(altered), None) if re.search(_KEYS, _shape(altered)) else None
 
     @property
     def cascading_key(self) -> str | None:

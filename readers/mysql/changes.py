@@ -96,8 +96,8 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
         cut_by=table.cut_by,
         op=op,
         pos=pos,
-        # It grows by more than an event has rows.
-        seq=part.block.positions[events] - pos + image_numbers[first],
+        # It grows by more than an event has rows: to less than a 1,032nd of them, zlib cannot compress it.
+        seq=(part.block.positions[events] - pos << 11) + image_numbers[first],
         numbers=numbers,
         transactions=part.transactions,
         after=after,

@@ -450,16 +450,22 @@ def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
 
 
-def test_a_key_of_the_same_name_whose_column_is_another_one_is_an_error_too(own_server: MysqlServer) -> None:
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "DROP PRIMARY KEY, RENAME COLUMN id TO k, RENAME COLUMN k TO id, ADD PRIMARY KEY (id)",
+        "DROP COLUMN id, CHANGE k id INT NOT NULL KEY",
+    ],
+)
+def test_a_key_of_the_same_name_whose_column_is_another_one_is_an_error_too(
+    own_server: MysqlServer, altered: str
+) -> None:
     table = "CREATE TABLE orders (id INT PRIMARY KEY, k INT)"
     rows = "INSERT INTO orders VALUES (1, 4), (2, 3), (3, 2), (4, 1)"
     with query(own_server, table, rows, snapshotChunkRows="2", maxRowsPerTrigger="2") as orders:
         orders.until_planned()
         orders.engine.run_batch()
-        orders.execute(
-            "ALTER TABLE orders DROP PRIMARY KEY, RENAME COLUMN id TO k, RENAME COLUMN k TO id, "
-            "ADD PRIMARY KEY (id)"
-        )
+        orders.execute(f"ALTER TABLE orders {altered}")
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
 
 

@@ -109,7 +109,12 @@ def test_a_table_that_a_statement_fills_is_a_loss() -> None:
 
 def test_an_alter_table_may_declare_another_key() -> None:
     assert Statement("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (v)", "shop").rekeyed == ORDERS
-    assert Statement("ALTER TABLE orders ADD INDEX (v)", "shop").rekeyed is None
+    assert Statement("ALTER TABLE orders DROP id, CHANGE v id INT NOT NULL KEY", "shop").rekeyed == ORDERS
+    assert Statement("ALTER TABLE orders DROP id, ADD id DECIMAL(9) KEY FIRST", "shop").rekeyed == ORDERS
+    for others in ("ADD INDEX (v)", "DROP KEY v, ADD KEY w (v)", "ADD UNIQUE KEY v (v)", "RENAME KEY v TO w"):
+        assert Statement(f"ALTER TABLE orders {others}", "shop").rekeyed is None
+    for others in ("ADD FOREIGN KEY (v) REFERENCES t (v)", "PARTITION BY LINEAR KEY (id)", "ADD (KEY (v))"):
+        assert Statement(f"ALTER TABLE orders {others}", "shop").rekeyed is None
     assert Statement("CREATE TABLE orders (id INT PRIMARY KEY)", "shop").rekeyed is None
 
 
