@@ -76,4 +76,7 @@ class ColumnType:
             return f"CAST({column} AS DOUBLE)"  # otherwise a text may have fewer digits
         if self.name == "bit":
             return f"CAST({column} AS UNSIGNED)"
+        if self.name in ("date", "datetime", "timestamp"):
+            # NULL for a date that no calendar has, which is found only in its text.
+            return f"IF(TO_DAYS(CONCAT({column})), {column}, NULL)"
         return column

@@ -23,8 +23,11 @@ Connection: TypeAlias = "pymysql.Connection[Any]"
 Row: TypeAlias = tuple[Any, ...]
 
 _NOT_IN_THE_LOG = 1236
-_SETTINGS = "SET time_zone = '+00:00', sql_select_limit = 18446744073709551615"
-"""What changes the rows of a SELECT, whatever the server or ``init_connect`` has set."""
+_SETTINGS = (
+    "SET time_zone = '+00:00', sql_select_limit = 18446744073709551615, sql_big_selects = 1, "
+    "completion_type = NO_CHAIN, max_statement_time = 0, net_write_timeout = 86400"
+)
+"""What changes rows or transactions, or ends queries that a task reads slowly, if the server has set it."""
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",

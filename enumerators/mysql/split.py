@@ -87,6 +87,10 @@ class TableRules:
         bounds, marks = progress.ranges()
         return cls(table=progress.table, key=progress.key, bounds=bounds, marks=marks)
 
+    def chunks_have(self, position: int) -> set[bool]:
+        """Of the chunks, whether they have what is at a position; one that is not read yet will have it."""
+        return {mark is None or int(mark) > position for mark in self.marks}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:

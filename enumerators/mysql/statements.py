@@ -26,7 +26,8 @@ _ENDS = "(XA )?(COMMIT|ROLLBACK) "
 _UNDOES = "ROLLBACK (WORK )?TO "
 _EMPTIES = "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
-_REPLACES = "CREATE OR REPLACE TABLE (IF NOT EXISTS )?"
+_CREATES = "CREATE (OR REPLACE )?TABLE (IF NOT EXISTS )?"
+_REPLACES, _FILLS = "CREATE OR REPLACE TABLE ", "CREATE TABLE .* SELECT "
 _DROPS = "(DROP|RENAME) TABLES? "
 _ALTERS = "ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?"
 _HARMLESS = (
@@ -36,11 +37,14 @@ _HARMLESS = (
 )
 """Statements that change no rows, unless one of the patterns above is theirs."""
 _MOVES_ROWS = (
-    "RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?AUTO_INCREMENT |CONVERT TABLE |(IMPORT|DISCARD) TABLESPACE "
-    "|(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION "
+    "(NOWAIT |WAIT [^ ]+ )?(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?AUTO_INCREMENT "
+    "|ADD (COLUMN )?+[^ ]* SERIAL |CONVERT TABLE |(IMPORT|DISCARD) TABLESPACE "
+    "|(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION )"
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
 _VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
+_KEYS = r"(?<!\S)(?!(ADD|DROP|RENAME|ALTER|UNIQUE|FOREIGN|FULLTEXT|SPATIAL|BY|LINEAR|,|\() )\S+ KEY "
+"""PRIMARY KEY, or the same as an attribute of a column: INT KEY."""
 _CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
@@ -82,6 +86,10 @@ class Loss(Enum):
         "perhaps changed {}, by a trigger, a view or a function of a statement whose rows the log does not "
         "have (binlog_format)"
     )
+
+
+LASTING = (Loss.CASCADES, Loss.VERSIONED)
+"""What makes later changes losses."""
 
 
 class Statement:
@@ -142,7 +150,7 @@ class Statement:
     def rekeyed(self) -> TableName | None:
         """The table whose primary key an ALTER TABLE declares: its columns may be others of these names."""
         altered = self._after(_ALTERS)
-        return next(self._names(altered), None) if " PRIMARY KEY " in _shape(altered) else None
+        return next(self._names(altered), None) if re.search(_KEYS, _shape(altered)) else None
 
     @property
     def cascading_key(self) -> str | None:
@@ -169,8 +177,9 @@ class Statement:
             return [(table, Loss.DATABASE) for table in known if table.schema == dropped]
         if self._begins(_DROPS):
             named = list(self._names(self._after(_DROPS)))
-        elif self._begins(_REPLACES):
-            named = [*self._names(self._after(_REPLACES))][:1]
+        elif self._begins(f"{_REPLACES}|{_FILLS}"):
+            named = [*self._names(self._after(_CREATES))][:1]
+            loss = Loss.GONE if self._begins(_REPLACES) else Loss.WRITTEN
         elif self._begins(_ALTERS):
             named = self._moved(self._after(_ALTERS))
             is_versioned = re.search(_VERSIONS, _shape(self._tokens))

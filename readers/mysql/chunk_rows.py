@@ -60,9 +60,6 @@ def _column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
     if pa.types.is_binary(type):
         return pa.array([one.encode() if isinstance(one, str) else one for one in values], pa.binary())
     texts = [one.decode() if isinstance(one, bytes) else one for one in values]
-    if kind.name in ("date", "datetime", "timestamp"):
-        # A date without a month or a day is no date.
-        texts = [None if one is None or "-00" in one[4:10] else one for one in texts]
     found = pa.array(texts, pa.string())
     if pa.types.is_timestamp(type) and type.tz is not None:
         return pc.assume_timezone(found.cast(pa.timestamp("us")), "UTC")

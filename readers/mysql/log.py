@@ -6,16 +6,16 @@ What must not live here: the images of rows, and which changes are delivered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from flip27_source.enumerators.mysql.errors import START_AGAIN, OtherLogError
+from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
-from flip27_source.enumerators.mysql.split import TableName, by_domain, position_text
-from flip27_source.enumerators.mysql.statements import Statement, Writing
+from flip27_source.enumerators.mysql.split import TableName, TableRules, by_domain, position_text
+from flip27_source.enumerators.mysql.statements import LASTING, Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import Op
 from flip27_source.readers.mysql.table_maps import TableMap, table_map
@@ -162,7 +162,7 @@ class WindowLog:
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
         check: called with each part before its changes.
-        check_key: called with a table and a position at which its primary key is declared anew.
+        rules: of the tables whose chunks are read.
         decode: decodes a text in the character set of a collation.
         folds: whether the server knows tables by their names in lower case.
         file_began: the file that was read last, and when the server began it.
@@ -176,7 +176,7 @@ class WindowLog:
     known: Collection[TableName]
     report_loss: Callable[[str], None]
     check: Callable[[Part], None]
-    check_key: Callable[[TableName, int], None]
+    rules: Mapping[TableName, TableRules]
     decode: Callable[[bytes, int], str]
     folds: bool = False
     file_began: tuple[int, int] | None = None
@@ -285,15 +285,19 @@ class WindowLog:
                 self._undo(part, pending, part.begin(event), event)
             elif statement.undone_to is not None:
                 self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
-            if statement.rekeyed is not None:
-                self.check_key(statement.rekeyed, transaction.position)
+            rekeyed = statement.rekeyed
+            rule = None if rekeyed is None else self.rules.get(rekeyed)
+            if rule is not None and len(rule.chunks_have(position)) > 1:
+                raise AlteredKeyError(rule.table, rule.key)
             emptied = statement.emptied
             if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
                 yield from _taken(pending)
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
             for table, loss in statement.losses(self.is_wanted, self.known):
-                self.report_loss(f"{table} was {loss.value.format(where)}")
+                rule = self.rules.get(table)
+                if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
+                    self.report_loss(f"{table} was {loss.value.format(where)}")
 
     def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
         """Drop the rows of a transaction that were undone: those between two events."""

@@ -109,7 +109,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
-        from flip27_source.readers.mysql.changes import check_key
         from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
         from flip27_source.readers.mysql.log import WindowLog
         from flip27_source.readers.mysql.skipping import Skipping
@@ -139,7 +138,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             known=known,
             report_loss=report_loss,
             check=xa.check,
-            check_key=partial(check_key, rules),
+            rules=rules,
             decode=self._charsets.decode,
             folds=variable(connection, "lower_case_table_names") != "0",
             file_began=window.file_began,

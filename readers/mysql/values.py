@@ -15,7 +15,7 @@ from flip27_source.readers.mysql import table_maps as kinds
 from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.row_images import Values
 from flip27_source.readers.mysql.table_maps import LogColumn
-from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
 _SIGNED = {1: np.int8, 2: np.int16, 3: np.int32, 4: np.int32, 8: np.int64}
 _WIDER = {1: np.int16, 2: np.int32, 3: np.int32, 4: np.int64}
@@ -88,8 +88,8 @@ def _years(_: LogColumn, values: Values, data: Bytes) -> pa.Array:
 def _dates(_: LogColumn, values: Values, data: Bytes) -> pa.Array:
     packed = numbers_at(data, values.starts, 3)
     year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
-    days = _days(year, month, day).astype(np.int32)
-    return pa.array(days, pa.int32(), mask=values.nulls | (month == 0) | (day == 0)).cast(pa.date32())
+    days, is_none = _days(year, month, day)
+    return pa.array(days.astype(np.int32), pa.int32(), mask=values.nulls | is_none).cast(pa.date32())
 
 
 def _datetimes(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
@@ -97,9 +97,9 @@ def _datetimes(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     months, day = packed >> 22, packed >> 17 & 31
     year, month = months // 13, months % 13
     seconds = (packed >> 12 & 31) * 3600 + (packed >> 6 & 63) * 60 + (packed & 63)
-    micros = _days(year, month, day) * _DAY_US + seconds * 1_000_000
-    micros += _fraction(column, values.starts + 5, data)
-    return pa.array(micros, pa.timestamp("us"), mask=values.nulls | (month == 0) | (day == 0))
+    days, is_none = _days(year, month, day)
+    micros = days * _DAY_US + seconds * 1_000_000 + _fraction(column, values.starts + 5, data)
+    return pa.array(micros, pa.timestamp("us"), mask=values.nulls | is_none)
 
 
 def _timestamps(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
@@ -124,9 +124,12 @@ def _times(column: LogColumn, values: Values, data: Bytes) -> pa.Array:
     return pa.array(texts, pa.string(), mask=values.nulls)
 
 
-def _days(year: Int64s, month: Int64s, day: Int64s) -> Int64s:
-    months = (year - 1970) * 12 + np.maximum(month, 1) - 1
-    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
+def _days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Bools]:
+    """Days since 1970, and which of them no calendar has."""
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    first, following = (each.astype("datetime64[D]").astype(np.int64) for each in (months, months + 1))
+    days = first + day - 1
+    return days, (month == 0) | (days < first) | (days >= following)
 
 
 def _fraction(column: LogColumn, at: Int64s, data: Bytes) -> Int64s:

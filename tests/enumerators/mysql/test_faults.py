@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from flip27_source.enumerators.mysql.connection import connect, rows_of
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
 from flip27_source.enumerators.mysql.errors import AlteredKeyError, NotInTheLogError
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
@@ -318,6 +319,39 @@ def test_rows_that_are_removed_with_a_table_or_a_partition_are_a_data_loss(
         fails(orders, DataLossError, r"test_\w+\.orders was dropped, renamed or replaced")
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("DROP TABLE IF EXISTS others", "CREATE TABLE others LIKE orders"),
+        ("CREATE OR REPLACE TABLE others LIKE orders",),
+        ("CREATE TABLE staged LIKE orders", "RENAME TABLE staged TO others"),
+        ("SET binlog_format = STATEMENT", "CREATE TABLE others (PRIMARY KEY (id)) SELECT * FROM orders"),
+    ],
+)
+def test_what_was_done_to_a_table_before_its_chunks_are_read_is_no_loss(
+    own_server: MysqlServer, statements: Sequence[str]
+) -> None:
+    with query(own_server, ORDERS, FOUR, tables="o*") as orders:
+        orders.batches()
+        orders.execute(*statements, "SET binlog_format = ROW", FOUR.replace("INSERT", "REPLACE"))
+        orders.execute(FOUR.replace("INSERT INTO orders", "REPLACE INTO others"))
+        orders.catch_up()
+        orders.execute("DELETE FROM others WHERE id = 1")
+        orders.catch_up()
+        of_others = [row for row in orders.changes_from() if row["_table"].endswith(".others")]
+        assert values_of(of_others, "_op", "id")[-1] == ("d", 1)
+        assert sorted(values_of(of_others[:-1], "_op", "id")) == [("r", key) for key in (1, 2, 3, 4)]
+
+
+def test_a_table_that_is_filled_by_a_statement_is_a_data_loss_without_a_snapshot(
+    own_server: MysqlServer,
+) -> None:
+    with query(own_server, ORDERS, FOUR, tables="o*", snapshot="never") as orders:
+        orders.batches()
+        orders.execute("SET binlog_format = STATEMENT", "CREATE TABLE others SELECT * FROM orders")
+        fails(orders, DataLossError, r"\.others was changed .* by a statement")
+
+
 def test_a_database_that_is_dropped_is_a_data_loss(own_server: MysqlServer, orders: Query) -> None:
     orders.batches()
     name = orders.options["database"]
@@ -416,16 +450,22 @@ def test_a_key_that_is_altered_while_chunks_are_read_along_it_is_an_error_with_a
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
 
 
-def test_a_key_of_the_same_name_whose_column_is_another_one_is_an_error_too(own_server: MysqlServer) -> None:
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "DROP PRIMARY KEY, RENAME COLUMN id TO k, RENAME COLUMN k TO id, ADD PRIMARY KEY (id)",
+        "DROP COLUMN id, CHANGE k id INT NOT NULL KEY",
+    ],
+)
+def test_a_key_of_the_same_name_whose_column_is_another_one_is_an_error_too(
+    own_server: MysqlServer, altered: str
+) -> None:
     table = "CREATE TABLE orders (id INT PRIMARY KEY, k INT)"
     rows = "INSERT INTO orders VALUES (1, 4), (2, 3), (3, 2), (4, 1)"
     with query(own_server, table, rows, snapshotChunkRows="2", maxRowsPerTrigger="2") as orders:
         orders.until_planned()
         orders.engine.run_batch()
-        orders.execute(
-            "ALTER TABLE orders DROP PRIMARY KEY, RENAME COLUMN id TO k, RENAME COLUMN k TO id, "
-            "ADD PRIMARY KEY (id)"
-        )
+        orders.execute(f"ALTER TABLE orders {altered}")
         fails(orders, AlteredKeyError, r"\.orders is read in chunks along id")
 
 
@@ -474,16 +514,29 @@ def test_a_system_versioned_table_is_refused(own_server: MysqlServer, tables: st
         fails(orders, DiscoveryError, r"\.orders is system-versioned")
 
 
-def test_a_limit_that_the_server_sets_for_selects_hides_nothing(own_server: MysqlServer) -> None:
+@pytest.mark.parametrize("setting", ["sql_select_limit = 2", "completion_type = CHAIN", "max_join_size = 1"])
+def test_what_the_server_sets_for_sessions_changes_nothing(own_server: MysqlServer, setting: str) -> None:
     others = ("CREATE TABLE other LIKE orders", "CREATE TABLE third LIKE orders")
     with query(own_server, ORDERS, FOUR, *others, tables="*", snapshotChunkRows="1000") as orders:
         orders.execute("INSERT INTO third VALUES (1, 'a')")
-        own_server.execute("SET GLOBAL sql_select_limit = 2")
+        own_server.execute(f"SET GLOBAL {setting}")
         try:
             orders.batches()
         finally:
-            own_server.execute("SET GLOBAL sql_select_limit = DEFAULT")
+            own_server.execute(f"SET GLOBAL {setting.split(maxsplit=1)[0]} = DEFAULT")
         assert len(orders.engine.rows) == 5
+
+
+def test_the_server_waits_for_a_task_that_reads_slowly(own_server: MysqlServer, orders: Query) -> None:
+    own_server.execute("SET GLOBAL net_write_timeout = 1", "SET GLOBAL max_statement_time = 100")
+    try:
+        with connect(Options.parse(orders.options, MysqlEnumerator.options, knows_all=False)) as connection:
+            (limits,) = rows_of(connection, "SELECT @@net_write_timeout, @@max_statement_time")
+            assert tuple(map(float, limits)) == (86400, 0)
+    finally:
+        own_server.execute(
+            "SET GLOBAL net_write_timeout = DEFAULT", "SET GLOBAL max_statement_time = DEFAULT"
+        )
 
 
 @pytest.mark.parametrize("on_schema_change", ["evolve", "ignore"])

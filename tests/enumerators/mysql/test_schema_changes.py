@@ -161,6 +161,20 @@ def test_compressed_events_are_read(mysql: MysqlServer) -> None:
         assert sizes == [("c", 1000), ("u", 2000), ("d", 2000)]
 
 
+def test_changes_are_ordered_although_compressed_events_have_more_rows_than_bytes(mysql: MysqlServer) -> None:
+    with query(mysql, "CREATE TABLE orders (id INT PRIMARY KEY, v INT)") as orders:
+        orders.batches()
+        orders.execute("SET GLOBAL log_bin_compress = 1", "SET GLOBAL log_bin_compress_min_len = 10")
+        try:
+            changes = orders.write(
+                "INSERT INTO orders VALUES (1, 0)",
+                f"INSERT INTO orders VALUES {', '.join(['(1, 0)'] * 3001)} ON DUPLICATE KEY UPDATE v = 1 - v",
+            )
+        finally:
+            orders.execute("SET GLOBAL log_bin_compress = 0", "SET GLOBAL log_bin_compress_min_len = DEFAULT")
+        assert values_of(changes, "_op", "v") == [("c", 0), *[("u", 1), ("u", 0)] * 1500, ("u", 1)]
+
+
 UNREAD = {
     "UUID": "UUID()",
     "INET6": "'::1'",

@@ -75,6 +75,15 @@ def test_an_update_of_a_key_is_a_delete_and_an_insert(orders: Query) -> None:
     assert values_of(changes, "_op", "id", "v") == [("d", 7, "g"), ("c", 107, "g")]
 
 
+def test_an_update_of_a_key_from_a_date_that_is_null_is_a_delete_and_an_insert(mysql: MysqlServer) -> None:
+    table = "CREATE TABLE orders (id DATE PRIMARY KEY, v INT)"
+    with query(mysql, "SET sql_mode = ''", table, "INSERT INTO orders VALUES ('0000-00-00', 1)") as orders:
+        orders.batches()
+        day = dt.date(2021, 1, 1)
+        changes = orders.write("UPDATE orders SET id = '2021-01-01'", "UPDATE orders SET id = '0000-00-00'")
+        assert values_of(changes, "_op", "id") == [("d", None), ("c", day), ("d", day), ("c", None)]
+
+
 def test_changes_between_the_plan_of_the_chunks_and_their_reads_come_once(orders: Query) -> None:
     orders.until_planned()
     orders.execute(
@@ -307,6 +316,16 @@ def test_tables_are_named_by_patterns_and_rows_have_the_table(mysql: MysqlServer
             (f"{database}.orders", "orders"),
             (f"{database}.items", "items"),
         ]
+
+
+@pytest.mark.parametrize("change_format", ["typed", "envelope"])
+def test_a_sequence_is_no_table(mysql: MysqlServer, change_format: str) -> None:
+    options = {"tables": "*", "snapshot": "never", "changeFormat": change_format}
+    with query(mysql, ORDERS, "CREATE SEQUENCE numbers", **options) as orders:
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (NEXTVAL(numbers), 'a')")
+        orders.catch_up()
+        assert len(orders.engine.rows) == 1
 
 
 def test_two_tables_whose_names_look_alike_are_both_read(mysql: MysqlServer) -> None:

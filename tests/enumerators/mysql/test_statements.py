@@ -76,6 +76,9 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
         "ALTER TABLE orders ADD INDEX (v), RENAME TO former",
         "ALTER ONLINE IGNORE TABLE orders DROP PARTITION a",
         "ALTER TABLE orders TRUNCATE PARTITION a",
+        "ALTER TABLE orders NOWAIT RENAME TO former",
+        "ALTER TABLE shop.orders WAIT 5 DROP PARTITION a, ADD INDEX (v)",
+        "ALTER TABLE orders ADD COLUMN `n` SERIAL",
         "ALTER TABLE orders EXCHANGE PARTITION a WITH TABLE b",
         "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE orders",
         "ALTER TABLE others CONVERT TABLE `orders` TO PARTITION c VALUES LESS THAN (200)",
@@ -91,9 +94,27 @@ def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
     assert losses(sql) == {"shop.orders": Loss.GONE}
 
 
+def test_a_definition_that_waits_or_has_a_column_of_an_odd_name_is_no_loss() -> None:
+    assert losses("ALTER TABLE orders NOWAIT ADD COLUMN serial INT, ADD serial VARCHAR(9)") == {}
+    assert losses("ALTER TABLE orders WAIT 5 RENAME COLUMN v TO w") == {}
+
+
+def test_a_table_that_a_statement_fills_is_a_loss() -> None:
+    for first in ("CREATE TABLE orders", "CREATE TABLE IF NOT EXISTS `orders` (PRIMARY KEY (id)) COMMENT ''"):
+        assert losses(f"{first} SELECT * FROM others") == {"shop.orders": Loss.WRITTEN}
+    assert losses("CREATE TABLE orders (id INT COMMENT 'SELECT', `select` INT)") == {}
+    assert losses("CREATE TEMPORARY TABLE orders SELECT 1") == {}
+    assert losses("CREATE TABLE others SELECT * FROM orders") == {}
+
+
 def test_an_alter_table_may_declare_another_key() -> None:
     assert Statement("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (v)", "shop").rekeyed == ORDERS
-    assert Statement("ALTER TABLE orders ADD INDEX (v)", "shop").rekeyed is None
+    assert Statement("ALTER TABLE orders DROP id, CHANGE v id INT NOT NULL KEY", "shop").rekeyed == ORDERS
+    assert Statement("ALTER TABLE orders DROP id, ADD id DECIMAL(9) KEY FIRST", "shop").rekeyed == ORDERS
+    for others in ("ADD INDEX (v)", "DROP KEY v, ADD KEY w (v)", "ADD UNIQUE KEY v (v)", "RENAME KEY v TO w"):
+        assert Statement(f"ALTER TABLE orders {others}", "shop").rekeyed is None
+    for others in ("ADD FOREIGN KEY (v) REFERENCES t (v)", "PARTITION BY LINEAR KEY (id)", "ADD (KEY (v))"):
+        assert Statement(f"ALTER TABLE orders {others}", "shop").rekeyed is None
     assert Statement("CREATE TABLE orders (id INT PRIMARY KEY)", "shop").rekeyed is None
 
 

@@ -46,8 +46,7 @@ def read(found: Iterable[bytes], *, end: int = 1 << 40) -> tuple[list[str], list
     tables = (ORDERS, ODD)
     log = WindowLog(
         first=FILE + 4, end=end, is_wanted=tables.__contains__, known=tables, report_loss=losses.append,
-        check=lambda _: None, check_key=lambda *_: None,
-        decode=lambda text, _: text.decode(),
+        check=lambda _: None, rules={}, decode=lambda text, _: text.decode(),
     )  # fmt: skip
     changes = log.changes(event_blocks(iter(found), first=FILE + 4, end=end))
     emptied = [str(change.table) for change in changes if isinstance(change, Emptied)]

@@ -54,10 +54,16 @@ VALUES: list[tuple[str, str, Any]] = [
     ("DATE", "'1000-01-01'", dt.date(1000, 1, 1)),
     ("DATE", "'9999-12-31'", dt.date(9999, 12, 31)),
     ("DATE", "'0000-00-00'", None),
+    ("DATE", "'2021-00-05'", None),
+    ("DATE", "'2021-02-29'", None),
+    ("DATE", "'2024-02-29'", dt.date(2024, 2, 29)),
     ("DATETIME", "'1969-12-31 23:59:59'", dt.datetime(1969, 12, 31, 23, 59, 59)),
     ("DATETIME(3)", "'2024-02-29 12:34:56.789'", dt.datetime(2024, 2, 29, 12, 34, 56, 789000)),
     ("DATETIME(6)", "'9999-12-31 23:59:59.999999'", dt.datetime(9999, 12, 31, 23, 59, 59, 999999)),
     ("DATETIME", "'0000-00-00 00:00:00'", None),
+    ("DATETIME(3)", "'2021-04-31 12:34:56.789'", None),
+    ("DATETIME", "'2021-04-00 12:34:56'", None),
+    ("DATETIME", "'9999-12-31 12:34:56'", dt.datetime(9999, 12, 31, 12, 34, 56)),
     ("TIMESTAMP NULL", "'2024-02-29 12:34:56'", dt.datetime(2024, 2, 29, 12, 34, 56, tzinfo=UTC)),
     (
         "TIMESTAMP(5) NULL",
@@ -100,7 +106,7 @@ def test_the_log_has_the_values_that_a_select_has(mysql: MysqlServer) -> None:
     values = ", ".join(value for _, value, _ in VALUES)
     nulls = ", ".join("NULL" for _ in VALUES)
     rows = [f"({key}, {values}), ({key + 1}, {nulls})" for key in (1, 3)]
-    is_lenient = "SET sql_mode = '', time_zone = '+00:00'"
+    is_lenient = "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
     with query(mysql, is_lenient, table, f"INSERT INTO orders VALUES {rows[0]}") as found:
         found.batches()
         found.write(f"INSERT INTO orders VALUES {rows[1]}")
@@ -116,7 +122,8 @@ def test_columns_of_all_types_have_their_signs_beside_unsigned_ones(mysql: Mysql
     every = {kind: value for kind, value, _ in VALUES} | {"FLOAT UNSIGNED": "1", "DECIMAL(9) UNSIGNED": "1"}
     columns = ", ".join(f"c{at} {kind}, u{at} INT UNSIGNED, n{at} TINYINT" for at, kind in enumerate(every))
     values = ", ".join(f"{value}, 4000000000, -5" for value in every.values())
-    with query(mysql, "SET sql_mode = ''", f"CREATE TABLE orders (id INT PRIMARY KEY, {columns})") as found:
+    is_lenient = "SET sql_mode = 'ALLOW_INVALID_DATES'"
+    with query(mysql, is_lenient, f"CREATE TABLE orders (id INT PRIMARY KEY, {columns})") as found:
         found.batches()
         (change,) = found.write(f"INSERT INTO orders VALUES (1, {values})")
         for at, kind in enumerate(every):
