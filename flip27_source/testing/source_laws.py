@@ -87,9 +87,10 @@ def _a_batch_read(check: SourceCheck) -> None:
 
 def _limits(check: SourceCheck) -> None:
     few = str(max(1, len(check.rows) // 10))
-    limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")] + [
-        {"maxBytesPerTrigger": "1"}
-    ]
+    size = sum(batch.end["summary"].get("bytes", 0) for batch in check.steady.batches)
+    limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")]
+    # Not a byte in each batch: positions in a log may be bytes.
+    limits += [{"maxBytesPerTrigger": str(max(1, size // 10))}]
     if issubclass(check.given.resolve().reader_type, YieldsProgress):
         limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
     for options in limits:
