@@ -122,5 +122,10 @@ def rows_of(connection: Connection, sql: str, parameters: Sequence[Any] | None =
 
 def variable(connection: Connection, name: str) -> str | None:
     """The value of a global variable, as text; None if this server does not have the variable."""
-    rows = rows_of(connection, "SHOW GLOBAL VARIABLES LIKE %s", [name])
-    return str(rows[0][1]) if rows else None
+    return variables(connection, name).get(name)
+
+
+def variables(connection: Connection, *names: str) -> dict[str, str]:
+    """The values of those of these global variables that this server has."""
+    rows = rows_of(connection, "SHOW GLOBAL VARIABLES WHERE variable_name IN %s", [names])
+    return {name.lower(): str(value) for name, value in rows}
