@@ -25,7 +25,7 @@ from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
 from .injected_errors import FEW_ERRORS, MOST_ERRORS, check_errors
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .reader_run import ReaderRun
-from .source_run import REST_MS, SourceCheck, rows_of_splits
+from .source_run import PARTS, REST_MS, SourceCheck, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
 from .steps import Crashed, Step, Victim
@@ -90,7 +90,7 @@ def _limits(check: SourceCheck) -> None:
     size = sum(batch.end["summary"].get("bytes", 0) for batch in check.steady.batches)
     limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")]
     # Not a byte in each batch: positions in a log may be bytes.
-    limits += [{"maxBytesPerTrigger": str(max(1, size // 10))}]
+    limits += [{"maxBytesPerTrigger": str(max(1, size // (2 * PARTS)))}]
     if issubclass(check.given.resolve().reader_type, YieldsProgress):
         limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
     for options in limits:
