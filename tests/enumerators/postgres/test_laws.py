@@ -24,7 +24,7 @@ CHANGES = SCHEMA.append(pa.field("_op", pa.string()))
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """A table of twelve rows, which a query reads in chunks of three."""
+    """A table of nine rows, which a query reads in chunks of three."""
 
     control: psycopg.Connection
     options: dict[str, str]
@@ -61,7 +61,7 @@ class Orders:
 def orders(postgres: PostgresServer) -> Iterator[Orders]:
     with postgres.database() as database, postgres.connect(database) as control:
         control.execute("CREATE TABLE orders (id bigint PRIMARY KEY, v text)")
-        control.execute("INSERT INTO orders SELECT i, 'row ' || i FROM generate_series(1, 12) i")
+        control.execute("INSERT INTO orders SELECT i, 'row ' || i FROM generate_series(1, 9) i")
         options = postgres.options(database, tables="orders", snapshotChunkRows="3", slotName=database)
         yield Orders(control, options, itertools.count())
 
