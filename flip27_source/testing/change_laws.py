@@ -57,7 +57,7 @@ def changes_arrive(check: SourceCheck, changes: Changes) -> None:
     for engine in engines.values():
         engine.now_ms += REST_MS
         engine.process_all_available()
-    expected = changes.table(check.ended_engine().rows)
+    expected = changes.table(check.ended_engine(check.given).rows)
     if repr(expected) == repr(changes.table(check.rows)):
         raise TrivialInput("change has changed nothing: insert, update or delete at every call")
     for what, engine in engines.items():
@@ -184,7 +184,7 @@ def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
         engine.process_all_available()
         code, line = meanwhile.at
         what = f"with a change before line {line} of {code.co_qualname} ({code.co_filename})"
-        _agree(what, engine, changes, changes.table(check.ended_engine().rows))
+        _agree(what, engine, changes, changes.table(check.ended_engine(check.given).rows))
 
 
 def losses_are_told(check: SourceCheck, changes: Changes) -> None:
@@ -204,7 +204,7 @@ def losses_are_told(check: SourceCheck, changes: Changes) -> None:
     for when, (engine, remedy) in engines.items():
         if _is_told(engine):
             continue
-        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine()))
+        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine(check.given)))
         if repr(found) != repr(expected):
             raise Disagreement(
                 f"lose has removed data {when}, and the query goes on as if nothing were missing: a table of "

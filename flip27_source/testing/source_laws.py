@@ -267,7 +267,7 @@ def _growth(check: SourceCheck) -> None:
     for engine in (steady, *engines.values()):
         engine.now_ms += REST_MS
         engine.process_all_available()
-    everything = check.ended_engine()
+    everything = check.ended_engine(check.given)
     rows = everything.rows
     if len(rows) <= len(check.rows):
         raise TrivialInput("grow has added no row: add at least one at every call")
@@ -346,7 +346,7 @@ def _updates(check: SourceCheck) -> None:
             "update changes rows, but the source declares its rows repeatable: write repeatable = False in "
             "the class of its reader or enumerator, or leave update out"
         )
-    before = check.ended_engine().rows
+    before = check.ended_engine(check.given).rows
     for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         engine = check.engine()
         engine.crash_at(step)
@@ -356,7 +356,7 @@ def _updates(check: SourceCheck) -> None:
             check.update()
             engine.restart()
         engine.process_all_available()
-        after = check.ended_engine().rows
+        after = check.ended_engine(check.given).rows
         if sorted(map(repr, after)) == sorted(map(repr, before)):
             raise TrivialInput("update has changed no row: change at least one at every call")
         what = f"after an update while a batch was run again from {step.name}"
