@@ -123,7 +123,8 @@ def slot_of(connection: Connection, name: str) -> Slot | None:
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
-        f"temporary, slot_type, clock_timestamp(), {failover} FROM pg_replication_slots WHERE slot_name = %s",
+        f"temporary, slot_type, clock_timestamp(), {failover} "
+        "FROM pg_replication_slots s WHERE slot_name = %s",
         [name],
     ).fetchone()
     if row is None:
