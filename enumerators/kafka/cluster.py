@@ -245,13 +245,19 @@ class Cluster:
 
 
 def _first_times(consumer: Consumer, partitions: int, clock: Clock) -> dict[TopicPartition, int]:
+    """The times of the first records; a partition in which all records were aborted only has an end."""
     times: dict[TopicPartition, int] = {}
+    ended: set[TopicPartition] = set()
     deadline = clock.now_s() + _SAMPLE_S
-    while len(times) < partitions and clock.now_s() < deadline:
+    while len(times.keys() | ended) < partitions and clock.now_s() < deadline:
         for message in consumer.consume(partitions, 0.05):
-            topic, number = message.topic(), message.partition()
-            if message.error() is None and topic is not None and number is not None:
+            topic, number, error = message.topic(), message.partition(), message.error()
+            if topic is None or number is None:
+                continue
+            if error is None:
                 times.setdefault((topic, number), message.timestamp()[1])
+            elif error.code() == imported().KafkaError._PARTITION_EOF:
+                ended.add((topic, number))
     return times
 
 

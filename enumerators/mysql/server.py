@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of, variable
+from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of, variable, variables
 from flip27_source.enumerators.mysql.errors import AlteredKeyError, GoneTableError, OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
@@ -95,28 +95,28 @@ def identity(connection: Connection, *, known: str | None) -> str:
     The server_uid changes with the port and the network card, and two servers may have the same. States of
     older versions have it.
     """
-    uid = variable(connection, "server_uid")
-    return str(uid if known == uid else variable(connection, "server_id"))
+    found = variables(connection, "server_uid", "server_id")
+    return found["server_uid" if known == found.get("server_uid") else "server_id"]
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> None:
     """Check that the server has a log that can be read."""
-    if variable(connection, "server_uid") is None:
+    found = variables(connection, "server_uid", "log_slave_updates", *_SETTINGS)
+    if "server_uid" not in found:
         raise DiscoveryError(
             "the server is not MariaDB 10.10 or newer: its log cannot be matched with snapshots",
             remedy="read it with enumerator=sql; MySQL is not supported yet",
         )
     for name, needed in _SETTINGS.items() if reads_log else ():
-        found = variable(connection, name)
-        if found != needed:
+        if found.get(name) != needed:
             raise DiscoveryError(
-                f"variable {name} of the server is {found}, and the mysql source needs {needed}",
+                f"variable {name} of the server is {found.get(name)}, and the mysql source needs {needed}",
                 remedy=f"set {name}={needed} in the server's configuration and restart it; or set "
                 "snapshot=only",
             )
     # Any account may ask whether the server replicates from another one now.
     ((_, replicates),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
-    if reads_log and variable(connection, "log_slave_updates") != "ON" and int(replicates) > 0:
+    if reads_log and found["log_slave_updates"] != "ON" and int(replicates) > 0:
         raise DiscoveryError(
             "the server is a replica, and its log does not have what it replicates",
             remedy="set log_slave_updates=ON in the server's configuration and restart it, before it "

@@ -119,10 +119,11 @@ def alter_failover(slot: str) -> str:
 
 
 def slot_of(connection: Connection, name: str) -> Slot | None:
+    failover = "failover" if major_version(connection) >= FAILOVER_VERSION else "false"
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
-        "temporary, slot_type, clock_timestamp(), coalesce((to_jsonb(s) ->> 'failover')::boolean, false) "
+        f"temporary, slot_type, clock_timestamp(), {failover} "
         "FROM pg_replication_slots s WHERE slot_name = %s",
         [name],
     ).fetchone()

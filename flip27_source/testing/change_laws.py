@@ -12,6 +12,7 @@ from ..values.differences import shown
 from .engine import MicroBatchEngine
 from .injected_errors import Place, TracedLines, files_of
 from .law import SHOWN, Disagreement, TrivialInput
+from .provenance import came
 from .source_run import REST_MS, SourceCheck
 from .spark_side import Row
 from .steps import Crashed, Step
@@ -56,7 +57,7 @@ def changes_arrive(check: SourceCheck, changes: Changes) -> None:
     for engine in engines.values():
         engine.now_ms += REST_MS
         engine.process_all_available()
-    expected = changes.table(check.ended_engine().rows)
+    expected = changes.table(check.ended_engine(check.given).rows)
     if repr(expected) == repr(changes.table(check.rows)):
         raise TrivialInput("change has changed nothing: insert, update or delete at every call")
     for what, engine in engines.items():
@@ -79,8 +80,8 @@ def _agree(what: str, engine: MicroBatchEngine, changes: Changes, expected: Mapp
             if changes.identity(row) == key
         ]
         has, wants = (shown(table[key]) if key in table else "not there" for table in (found, expected))
-        came = "; ".join(rows[-SHOWN:]) or "none"
-        texts.append(f"key {shown(key)} is {has}, and in the source {wants}; the rows that came: {came}")
+        last = "; ".join(rows[-SHOWN:]) or "none"
+        texts.append(f"key {shown(key)} is {has}, and in the source {wants}; the rows that came: {last}")
     more = f"\n  and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
     raise Disagreement(f"the table {what} differs:\n  " + "\n  ".join(texts) + more)
 
@@ -94,11 +95,15 @@ def _each_changes_the_table(what: str, engine: MicroBatchEngine, changes: Change
             after = changes.table(rows)
             if repr(after) == repr(before):
                 key = changes.identity(row)
-                came = "; ".join(shown(one) for one in rows[:-1] if changes.identity(one) == key) or "none"
+                of_key = [one for one in rows if changes.identity(one) == key][-SHOWN:]
+                origins = "".join(
+                    f"\n  {text}" for text in dict.fromkeys(came(engine, one) for one in of_key)
+                )
                 raise Disagreement(
                     f"{what}, the row {shown(row)} in batch {batch.batch_id} changes nothing: it came "
                     "before, or it is older than a row of its key that came before. Compare its position "
-                    f"with the mark of its chunk. The earlier rows of key {shown(key)}: {came}"
+                    "with the mark of its chunk; if two chunks gave rows of a key, they overlap. The rows of "
+                    f"key {shown(key)}:\n  {origins}"
                 )
             before = after
 
@@ -179,7 +184,7 @@ def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
         engine.process_all_available()
         code, line = meanwhile.at
         what = f"with a change before line {line} of {code.co_qualname} ({code.co_filename})"
-        _agree(what, engine, changes, changes.table(check.ended_engine().rows))
+        _agree(what, engine, changes, changes.table(check.ended_engine(check.given).rows))
 
 
 def losses_are_told(check: SourceCheck, changes: Changes) -> None:
@@ -199,7 +204,7 @@ def losses_are_told(check: SourceCheck, changes: Changes) -> None:
     for when, (engine, remedy) in engines.items():
         if _is_told(engine):
             continue
-        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine()))
+        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine(check.given)))
         if repr(found) != repr(expected):
             raise Disagreement(
                 f"lose has removed data {when}, and the query goes on as if nothing were missing: a table of "

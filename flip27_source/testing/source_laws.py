@@ -25,7 +25,7 @@ from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
 from .injected_errors import FEW_ERRORS, MOST_ERRORS, check_errors
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .reader_run import ReaderRun
-from .source_run import REST_MS, SourceCheck, rows_of_splits
+from .source_run import PARTS, REST_MS, SourceCheck, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
 from .steps import Crashed, Step, Victim
@@ -87,9 +87,10 @@ def _a_batch_read(check: SourceCheck) -> None:
 
 def _limits(check: SourceCheck) -> None:
     few = str(max(1, len(check.rows) // 10))
-    limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")] + [
-        {"maxBytesPerTrigger": "1"}
-    ]
+    size = sum(batch.end["summary"].get("bytes", 0) for batch in check.steady.batches)
+    limits = [{name: few} for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")]
+    # Not a byte in each batch: positions in a log may be bytes.
+    limits += [{"maxBytesPerTrigger": str(max(1, size // (2 * PARTS)))}]
     if issubclass(check.given.resolve().reader_type, YieldsProgress):
         limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
     for options in limits:
@@ -266,7 +267,7 @@ def _growth(check: SourceCheck) -> None:
     for engine in (steady, *engines.values()):
         engine.now_ms += REST_MS
         engine.process_all_available()
-    everything = check.ended_engine()
+    everything = check.ended_engine(check.given)
     rows = everything.rows
     if len(rows) <= len(check.rows):
         raise TrivialInput("grow has added no row: add at least one at every call")
@@ -345,7 +346,7 @@ def _updates(check: SourceCheck) -> None:
             "update changes rows, but the source declares its rows repeatable: write repeatable = False in "
             "the class of its reader or enumerator, or leave update out"
         )
-    before = check.ended_engine().rows
+    before = check.ended_engine(check.given).rows
     for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         engine = check.engine()
         engine.crash_at(step)
@@ -355,7 +356,7 @@ def _updates(check: SourceCheck) -> None:
             check.update()
             engine.restart()
         engine.process_all_available()
-        after = check.ended_engine().rows
+        after = check.ended_engine(check.given).rows
         if sorted(map(repr, after)) == sorted(map(repr, before)):
             raise TrivialInput("update has changed no row: change at least one at every call")
         what = f"after an update while a batch was run again from {step.name}"

@@ -15,7 +15,11 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.connection import Row
 
-COLLATIONS = "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability"
+# There are more than a thousand collations, and one window of the log may have a single change.
+COLLATIONS = (
+    "SET STATEMENT group_concat_max_len = 1000000 FOR SELECT character_set_name, GROUP_CONCAT(id) "
+    "FROM information_schema.collation_character_set_applicability GROUP BY character_set_name"
+)
 
 PYTHONS_NAMES = {
     "utf8mb3": "utf-8", "utf8mb4": "utf-8", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le",
@@ -48,7 +52,7 @@ class Charsets:
     """
 
     def __init__(self, collations: Iterable[Row], query: Callable[[str], list[Row]]) -> None:
-        self.names = {int(number): str(name) for number, name in collations}
+        self.names = {int(number): str(name) for name, numbers in collations for number in numbers.split(",")}
         self._query = query
         self._characters = cache(self._found_characters)
 

@@ -23,6 +23,7 @@ from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.server import (
+    Slot,
     advance_if_unused,
     await_durable,
     await_visible,
@@ -157,12 +158,12 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
 
     def _read_log(self, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         assert window.end is not None
-        assert window.slot is not None
         totals = _Totals()
         # Close the connection explicitly: psycopg's own context would wait for the end of COPY.
         with closing(connect(self.context.options, purpose="log window")) as connection:
-            if self._check_slot(connection, split_id, window.slot, window):
-                yield from self._rows_of_log(connection, split_id, window, totals)
+            slot = self._checked_slot(connection, split_id, window)
+            if slot is not None:
+                yield from self._rows_of_log(connection, slot, split_id, window, totals)
         self.context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
@@ -175,29 +176,27 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
         )
 
     def _rows_of_log(
-        self, connection: Connection, split_id: str, window: LogWindow, totals: _Totals
+        self, connection: Connection, slot: Slot, split_id: str, window: LogWindow, totals: _Totals
     ) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.postgres.log import log_blocks, produced_ahead
         from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
         from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
         assert window.end is not None
-        assert window.slot is not None
         assert window.publication is not None
-        options = self.context.options
-        slot_name, publication = window.slot, window.publication
-        slot = existing_slot(connection, slot_name, needed_from=window.first)
+        options, publication = self.context.options, window.publication
         other = other_log(connection, slot, publication, read_to=window.first, last=window.after)
         if other is not None:
             self.context.report_data_loss(other, split_id=split_id, remedy=START_AGAIN)
-        # A server that was killed sets a slot back, maybe to changes from before the publication.
-        advance_if_unused(connection, slot_name, window.first)
+        if slot.confirmed < window.first:
+            # A server that was killed sets a slot back, maybe to changes from before the publication.
+            advance_if_unused(connection, slot.name, window.first)
         (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
         decoder = PgOutputDecoder(first=window.first, end=window.end)
         delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
         with publication_gaps(connection) as gaps:
             blocks = log_blocks(
-                connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
+                connection, slot.name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
             yield from produced_ahead(
                 self._changes(decoder, blocks, delivery, totals), interrupt=connection.cancel
@@ -210,7 +209,7 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
                 remedy=f"create the publication again, and {START_AGAIN}",
             )
         # Check again: the rows are complete only if the slot has not moved meanwhile.
-        self._check_slot(connection, split_id, slot_name, window)
+        self._checked_slot(connection, split_id, window)
 
     def _changes(
         self,
@@ -242,14 +241,15 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
                         yield self._rows.batch(part, types, key=key)
         decoder.finish()
 
-    def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> bool:
-        """Check that the slot still has the window.
+    def _checked_slot(self, connection: Connection, split_id: str, window: LogWindow) -> Slot | None:
+        """The slot, after a check that it still has the window.
 
         Returns:
-            False if the server was upgraded since the window was planned: pg_upgrade moves a slot only if the
+            None if the server was upgraded since the window was planned: pg_upgrade moves a slot only if the
             slot has sent all changes, so the window has none.
         """
-        slot = existing_slot(connection, name, needed_from=window.first)
+        assert window.slot is not None
+        slot = existing_slot(connection, window.slot, needed_from=window.first)
         try:
             check_slot(slot, database=connection.info.dbname, position=window.first)
         except DataLossError as error:
@@ -258,9 +258,9 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
             oids = [*(window.known or ()), *(rules.table.oid for rules in window.rules)]
             is_other = window.system not in (None, timeline_of(connection).system)
             if is_other and is_upgraded(connection, oids):
-                return False
+                return None
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
-        return True
+        return slot
 
     def types(self, relation: Relation, xids: Int64s) -> dict[str, PgType]:
         """The types of a relation's columns; each type is looked up only once.

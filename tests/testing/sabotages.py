@@ -131,6 +131,19 @@ class BeginsTheLogAfterTheSnapshot(TableThenLog):
         return super().bound_split(split, budget)
 
 
+class ChunksThatOverlap(TableThenWindows):
+    def start(self) -> None:
+        super().start()
+        self.waiting = [
+            replace(part, high=part.low + table_and_log.CHUNK + 1) if part.high and not part.is_log else part
+            for part in self.waiting
+        ]
+
+
+class ChunksOfChangesThatOverlap(ChunksThatOverlap, FollowsChanges):
+    pass
+
+
 class FiltersTheLogByTheLastChunk(TableReader):
     """Leaves out of the log what looks as if it were in the last chunk."""
 
@@ -390,6 +403,21 @@ SABOTAGES: tuple[Sabotage, ...] = (
         mistake="windows of the log overlap",
         enumerator=WindowsThatOverlap, reader=TableReader, grow=table_and_log.insert,
         words=("too many", "two splits give the same row"),
+    ),
+    Sabotage(
+        mistake="chunks of the table overlap, and the expected rows are known",
+        enumerator=ChunksThatOverlap, reader=TableReader, more={"rows": table_and_log.ROWS},
+        words=("too many", "'keys from 0'", "'keys from 2'", "two splits give the same row: they overlap"),
+    ),
+    Sabotage(
+        mistake="chunks of the table overlap, and the expected rows are those of the splits",
+        enumerator=ChunksThatOverlap, reader=TableReader, grow=table_and_log.insert,
+        words=("'keys from 6'", "'keys from 8'", "two splits give the same row: they overlap"),
+    ),
+    Sabotage(
+        mistake="chunks of a table that changes overlap",
+        enumerator=ChunksOfChangesThatOverlap, reader=ChangeReader, more={**CHANGES, "each_once": True},
+        words=("(2, 0, 0) came with split 'keys from 0' (", "(2, 0, 4) came with split 'keys from 2' ("),
     ),
     Sabotage(
         mistake="bound_split moves an attribute",

@@ -21,6 +21,8 @@ TABLE: dict[int, int] = {}
 LOG: list[int] = []
 """The keys that were inserted after the table was made, in order."""
 CHUNK = 2
+ROWS = [(key, f"name {key}") for key in range(8)]
+"""The rows of the table before any is inserted."""
 
 
 def make_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -49,6 +50,16 @@ def test_a_fast_check_finds_the_mistake_and_names_it(sabotage: Sabotage) -> None
         )
     assert time.process_time() - began < MOST_SECONDS
     assert [word for word in sabotage.words if word not in str(caught.value)] == [], str(caught.value)
+
+
+def test_splits_of_one_task_that_give_the_same_row_are_named() -> None:
+    source = literal_source({f"{number:02}": [number] for number in range(12)} | {"00": [0, 2]})
+    with pytest.raises(LawBroken) as caught:
+        check_source(source, rows=[(number,) for number in range(12)], fast=True)
+    said = str(caught.value).splitlines()[2]
+    assert re.findall(r"split '(\d+)'|in batch (\d+)|: (two splits give the same row)", said) == [
+        ("00", "", ""), ("", "0", ""), ("02", "", ""), ("", "0", ""), ("", "", "two splits give the same row")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "thorough"])

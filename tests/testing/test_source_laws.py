@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from flip27_source import DiscoveringEnumerator, Discovery, Options, Progress, SplitReader, YieldsProgress
+from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.events import ReturnSplit
+from flip27_source.split import SplitSize
 from flip27_source.testing import (
     BOOM,
     END,
@@ -141,6 +143,49 @@ def test_a_source_with_two_kinds_of_split_keeps_the_laws(monkeypatch: pytest.Mon
     check_reader(**kinds)
     monkeypatch.setattr(ChunksAndLog, "length", 3)
     check_source(**kinds, grow=lambda: setattr(ChunksAndLog, "length", ChunksAndLog.length + 1))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines that end after position ``first`` of a log; each has 100 bytes."""
+
+    split_id: str
+    first: int = 0
+    end: int | None = None
+
+    @property
+    def size(self) -> SplitSize:
+        return SplitSize(files=0, bytes=None if self.end is None else self.end - self.first)
+
+
+class TwoLogs(DiscoveringEnumerator[Lines]):
+    """Two logs of a thousand bytes, whose windows are as long as the limits allow."""
+
+    def discover(self, position: bool | None) -> Discovery[Lines, bool]:
+        return Discovery([] if position else [Lines("a"), Lines("b")], True)
+
+    def bound_split(self, split: Lines, budget: Budget) -> BoundedRange[Lines] | None:
+        lines = 10 if budget.rows is None else budget.rows
+        most = 100 * lines if budget.bytes is None else budget.bytes
+        end = min(1000, split.first + most)
+        if end <= split.first:
+            return None
+        return BoundedRange(read=replace(split, end=end), rest=replace(split, first=end))
+
+
+class LineReader(SplitReader[Lines]):
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return pa.schema({"line": pa.string()})
+
+    def read(self, split: Lines) -> Iterator[tuple[str]]:
+        ends = range(100, 1001, 100)
+        yield from ((f"{split.split_id}/{end}",) for end in ends if split.first < end <= (split.end or 0))
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["thorough", "fast"])
+def test_a_log_with_positions_in_bytes_is_not_read_byte_by_byte(fast: bool) -> None:
+    check_source(enumerator=TwoLogs, reader=LineReader, fast=fast)
 
 
 def test_every_law_of_sources_has_an_example_that_breaks_it() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,12 @@ from confluent_kafka import TopicPartition as Place
 
 from flip27_source.enumerators.kafka import group_offsets
 from flip27_source.enumerators.kafka.client import new_consumer
+from flip27_source.enumerators.kafka.client_properties import Clients, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.errors import OptionError
+from flip27_source.source import Source
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.batch_read import planned_read
 from tests.enumerators.kafka.reading import continued, offsets_of, options_of, read, stream
@@ -360,6 +365,24 @@ def test_the_backlog_has_the_time_of_the_oldest_unread_record(kafka: KafkaBroker
     assert engine.holder.report()["backlogOldestEventTime"] == "1970-01-01T03:00:00+00:00"
     engine.process_all_available()
     assert "backlogOldestEventTime" not in engine.holder.report()
+
+
+def test_the_time_of_the_oldest_unread_record_does_not_wait_for_records_that_were_aborted(
+    kafka: KafkaBroker,
+) -> None:
+    topic = kafka.filled_topic([b"a", b"b"])
+    kafka.produce(topic, [b"never"], transaction="aborted")
+    asked = itertools.count()
+
+    def now_s() -> float:
+        """Stands still, so a wait for a record does not end by itself."""
+        assert next(asked) < 100
+        return 0.0
+
+    properties = client_properties(Source.resolve(options_of(kafka, topic)).options)
+    with closing(Cluster(replace(properties, clients=Clients(now_s=now_s)))) as cluster:
+        assert cluster.oldest_time_ms({(topic, 0): 2}, {(topic, 0): 4}) is None
+        assert cluster.oldest_time_ms({(topic, 0): 0}, {(topic, 0): 4}) is not None
 
 
 @pytest.mark.parametrize("unit_per_s", [10**6, 10**9])

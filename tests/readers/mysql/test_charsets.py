@@ -96,7 +96,7 @@ def test_the_server_is_asked_only_for_characters_that_are_not_ascii() -> None:
         asked.append(sql)
         return [(bytes(range(256)).decode("latin-1"),)]
 
-    charsets = Charsets([(8, "latin1")], answer)
+    charsets = Charsets([("latin1", "8,5")], answer)
     assert charsets.texts(pa.array([b"abc", None, b""]), 8).to_pylist() == ["abc", None, ""]
     assert asked == []
     texts = pa.array([b"\x81", b"abc", None, b"\x81"])
