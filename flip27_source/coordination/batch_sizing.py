@@ -295,7 +295,7 @@ def _pairs(batches: Sequence[BatchTime], unit: str) -> list[tuple[int, int, int,
 
 
 def _overhead(batches: Sequence[BatchTime], unit: str, known_ms: float) -> float:
-    """The time of a batch without data, by pairs of batches of different amounts; ``known_ms`` without one."""
+    """The time of a batch without data, by batches of different amounts; ``known_ms`` if there are none."""
     found = [
         time - amount * (other_time - time) / (other - amount)
         for amount, time, other, other_time in _pairs(batches, unit)
