@@ -323,7 +323,7 @@ class Simulation:
                 if not self.life.repeats(rows, again):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
             query.finish(rows)
-            self.pass_time(self.sizing.took_ms(len(rows)))
+            self.sizing.let_pass(self.pass_time, len(rows))
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )

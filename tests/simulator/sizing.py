@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -48,11 +48,11 @@ class Sizing:
         targets = self._random.choice(((), ("1ms",), ("3s",), ("3s",), ("3s", "10s"), ("60s",)))
         return others | dict(zip(_NAMES, targets, strict=False))
 
-    def took_ms(self, rows: int) -> int:
-        """The time that passes in a batch."""
-        if not self.is_used:
-            return 0
-        return self._random.randint(1, 1500) + rows * self._random.choice((1, 700, 700, 700, 20_000))
+    def let_pass(self, pass_time: Callable[[int], None], rows: int) -> None:
+        """Let the time of a batch pass."""
+        if self.is_used:
+            of_row_ms = self._random.choice((1, 700, 700, 700, 20_000))
+            pass_time(self._random.randint(1, 1500) + rows * of_row_ms)
 
 
 def check_sizes(before: StoredDocument | None, document: StoredDocument, summary: Mapping[str, Any]) -> None:
