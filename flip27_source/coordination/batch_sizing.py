@@ -115,7 +115,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Args:
             decided: the limits of that batch. If three of the newest small ones take more time for their
-                data than the target leaves, the last one counts as full: less has to fit.
+                data than the target leaves, the newest counts as full: less has to fit.
         """
         held = [(_amount(batch, unit), getattr(decided, unit)) for unit in _UNITS]
         if not any(amount for amount, _ in held):
@@ -126,7 +126,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             small = (*small, batch)[-KEPT:]
             too_long_ms = self.overhead_ms + self._for_data(decided.target_ms)
             slow = [one for one in small[-COMPARED:] if one.duration_ms >= too_long_ms and not one.waited]
-            is_full = slow[-1:] == [batch] and len(slow) > COMPARED // 2
+            is_full = len(slow) > COMPARED // 2
         if is_full:
             full = (*full, batch)[-KEPT:]
         overhead_ms = _overhead((*full[-COMPARED:], *small[-COMPARED:]), _unit_of(batch), self.overhead_ms)
@@ -167,7 +167,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def _estimate(self, similar: Sequence[BatchTime], unit: str, target_ms: int) -> tuple[float, str]:
         """The amount that takes the target, and how it was found."""
         exact = [batch for batch in similar if not batch.waited]
-        if not exact or all(batch.waited for batch in self.full[-COMPARED:]):
+        if not exact:
             growth = EXPLORING[any(not batch.waited for batch in self.full)]
             return _amount(similar[-1], unit) * growth, "batches end before the next trigger"
         if self._are_in_vain(unit, target_ms):
@@ -184,7 +184,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _are_in_vain(self, unit: str, target_ms: int) -> bool:
         """Whether all batches take longer than the target, and smaller ones than the largest no less time."""
-        batches = [batch for batch in (*self.full, *self.small) if _amount(batch, unit)]
+        batches = (*self.full, *self.small)
         if min(batch.duration_ms for batch in batches) <= target_ms:
             return False
         pairs = _pairs(batches, unit)

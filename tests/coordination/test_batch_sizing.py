@@ -204,6 +204,23 @@ def test_a_batch_that_cannot_take_so_little_time_holds_one_split_and_no_error() 
     assert all(1 <= number <= 100 for number in files)
 
 
+def test_times_that_vary_by_a_quarter_make_no_batch_take_many_times_the_target() -> None:
+    def cost(seed: int) -> Cost:
+        chance = random.Random(seed)
+        return lambda _, files: (0.8 * TARGET_MS + files * 0.3) * math.exp(chance.gauss(0, 0.25))
+
+    assert max(max(Cluster(cost(seed)).run(105).shares[5:]) for seed in range(20)) < 5
+
+
+def test_under_an_overhead_above_the_target_batches_grow_until_their_data_counts() -> None:
+    cluster = Cluster(overhead_and_cost(2 * TARGET_MS, 0.3)).run(20)
+    assert max(cluster.shares) < 3.1
+    limit = cluster.files[-1]
+    assert limit > 10_000
+    # Small batches take long because of the overhead, which says nothing of the limit.
+    assert cluster.run(10, waiting=1).run(1).files[-1] == limit
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_batches_do_not_shrink_for_an_overhead_above_the_target(seed: int) -> None:
     """Otherwise a query whose sink takes a minute would read one file a minute."""
@@ -238,6 +255,11 @@ def test_with_a_trigger_of_an_interval_above_the_target_batches_stay_in_the_inte
     """The query waits anyway: the source cannot see how long a batch takes, only that it fits."""
     cluster = Cluster(overhead_and_cost(1000, 0.3)).run(60, interval_ms=2 * TARGET_MS)
     assert all(1 <= share <= 2 * 1.3 for share in cluster.shares[20:]), cluster.shares
+
+
+def test_batches_that_wait_go_on_slowly_once_one_of_them_did_not() -> None:
+    cluster = Cluster(overhead_and_cost(1000, 0.3)).run(60, interval_ms=TARGET_MS * 3 // 2)
+    assert max(cluster.shares[20:]) < 1.6, cluster.shares
 
 
 @pytest.mark.parametrize(
