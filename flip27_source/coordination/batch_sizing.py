@@ -2,9 +2,9 @@
 
 The time of a batch is taken as an overhead and a cost per amount. The amount is in bytes if they are known,
 otherwise in rows, otherwise in files. The cost is the median of the newest batches of a similar amount, so
-that one slow batch changes nothing and the third one changes the limit. The overhead is taken from batches
-of different amounts; where there are none it counts as cost, which makes a limit that grows too small, never
-too large.
+that one slow batch changes nothing and the third one changes the limit. The overhead is the least that two
+batches of different amounts show; as long as it is not known it counts as cost, which makes a limit that
+grows too small, never too large.
 
 A query with a processing-time trigger that has an interval waits after a batch until the interval has passed,
 and the source sees only the end of the wait. Such a time says at most how long the batch took.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,7 +25,7 @@ import msgspec
 from ..enumerator import UNKNOWN_BACKLOG, Backlog
 from ..options import Options
 from ..source_options import TARGET_BACKLOG_DURATION, TARGET_BATCH_DURATION
-from .batch_limits import BatchBudget, Limits
+from .batch_limits import UNLIMITED, BatchBudget, Limits
 
 FIRST = Limits(files=100, rows=100_000, bytes=32 * 1024 * 1024)
 """The limits of the first batch, whose cost is not known."""
@@ -42,11 +42,18 @@ COMPARED = 5
 KEPT = 8
 """The number of full batches, and of small ones, that are remembered."""
 
+DIFFERENT = 1.5
+"""The overhead is seen in amounts that differ at least by this factor."""
+
+NO_LONGER = 1.3
+"""Times that differ at most by this factor are those of batches whose data does not count."""
+
 EXPLORING = (1.5, 1.15)
 """The growth while all batches wait for their trigger: as long as no limit is known, and once one is."""
 
 LEAST_SHARE = 0.1
-"""The share of the target that is left for data, and the share of a batch's time that is taken as cost."""
+"""The share of the target, or of an overhead above it, that is left for data, and the share of a batch's time
+that is taken as cost."""
 
 TRIGGER_STEP_MS = 100
 """Intervals of triggers are multiples of this."""
@@ -94,27 +101,36 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         full: the newest batches that held about as much as their limits allowed, the newest last.
         small: the newest batches that held less, because there was no more to read.
-        decided: the limits of the newest batch.
+        overhead_ms: the time of a batch without data, as estimated last.
+        decided: the limits of the newest batch; None if it had none.
     """
 
     full: tuple[BatchTime, ...] = ()
     small: tuple[BatchTime, ...] = ()
+    overhead_ms: float = 0.0
     decided: SizedLimits | None = None
 
     def after(self, batch: BatchTime, decided: SizedLimits) -> BatchTimes:
         """These and one more batch; an empty batch changes nothing.
 
         Args:
-            decided: the limits of that batch. A small one that exceeds its target counts as full: less has
-                to fit.
+            decided: the limits of that batch. If three of the newest small ones take more time for their
+                data than the target leaves, the newest counts as full: less has to fit.
         """
         held = [(_amount(batch, unit), getattr(decided, unit)) for unit in _UNITS]
         if not any(amount for amount, _ in held):
             return self
+        full, small = self.full, self.small
         is_full = any(limit is not None and amount * SIMILAR >= limit for amount, limit in held)
-        if is_full or batch.duration_ms >= decided.target_ms:
-            return msgspec.structs.replace(self, full=(*self.full, batch)[-KEPT:])
-        return msgspec.structs.replace(self, small=(*self.small, batch)[-KEPT:])
+        if not is_full:
+            small = (*small, batch)[-KEPT:]
+            too_long_ms = self.overhead_ms + self._for_data(decided.target_ms)
+            slow = [one for one in small[-COMPARED:] if one.duration_ms >= too_long_ms and not one.waited]
+            is_full = len(slow) > COMPARED // 2
+        if is_full:
+            full = (*full, batch)[-KEPT:]
+        overhead_ms = _overhead((*full[-COMPARED:], *small[-COMPARED:]), _unit_of(batch), self.overhead_ms)
+        return msgspec.structs.replace(self, full=full, small=small, overhead_ms=overhead_ms)
 
     def in_a_new_run(self) -> BatchTimes:
         """What a new run knows, which may have another query or cluster: its first batch counts at once."""
@@ -143,27 +159,41 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             # Data of another kind, such as many more files of fewer bytes each, end the batch earlier.
             if densest := max(_amount(batch, other) / _amount(batch, unit) for batch in similar):
                 limits[other] = max(1, round(SIMILAR * densest * amount))
+            elif unit == "files":
+                # Files without known contents do not tell how much the next ones hold.
+                limits[other] = getattr(FIRST, other)
         return SizedLimits(target_ms=target_ms, reason=reason, **limits)
 
     def _estimate(self, similar: Sequence[BatchTime], unit: str, target_ms: int) -> tuple[float, str]:
         """The amount that takes the target, and how it was found."""
         exact = [batch for batch in similar if not batch.waited]
-        if not exact or all(batch.waited for batch in self.full[-COMPARED:]):
+        if not exact:
             growth = EXPLORING[any(not batch.waited for batch in self.full)]
             return _amount(similar[-1], unit) * growth, "batches end before the next trigger"
-        overhead = _overhead(
-            (_amount(batch, unit), batch.duration_ms)
-            for batch in (*self.full, *self.small)
-            if not batch.waited
-        )
-        cost = statistics.median_high(
+        if self._are_in_vain(unit, target_ms):
+            return SIMILAR * _amount(similar[-1], unit), "smaller batches take no less time"
+        overhead = self.overhead_ms
+        counted = exact if len(exact) > 2 else exact[-1:]
+        cost = statistics.median_low(
             max(batch.duration_ms - overhead, LEAST_SHARE * batch.duration_ms, 1) / _amount(batch, unit)
-            for batch in exact
+            for batch in counted
         )
-        amount = max(target_ms - overhead, LEAST_SHARE * target_ms) / cost
-        return amount, (
-            f"{1000 / cost:.3g} {unit}/s and {overhead / 1000:.1f} s overhead in {len(exact)} batches"
+        return self._for_data(target_ms) / cost, (
+            f"{1000 / cost:.3g} {unit}/s and {overhead / 1000:.1f} s overhead in {len(counted)} batches"
         )
+
+    def _are_in_vain(self, unit: str, target_ms: int) -> bool:
+        """Whether all batches take longer than the target, and smaller ones than the largest no less time."""
+        batches = (*self.full, *self.small)
+        if min(batch.duration_ms for batch in batches) <= target_ms:
+            return False
+        pairs = _pairs(batches, unit)
+        longer = [end / time for _, time, most, end in pairs if most == max(pair[2] for pair in pairs)]
+        return bool(longer) and statistics.median(longer) <= NO_LONGER
+
+    def _for_data(self, target_ms: int) -> float:
+        """The time that a target leaves for data."""
+        return max(target_ms - self.overhead_ms, LEAST_SHARE * max(target_ms, self.overhead_ms))
 
 
 @dataclass(slots=True)
@@ -191,8 +221,11 @@ class BatchSizer:
         backlog_ms = target_ms if backlog_s is None else round(backlog_s * 1000)
         return cls(target_ms, backlog_ms, BatchTimes() if times is None else times.in_a_new_run())
 
-    def tighten(self, limits: Limits) -> Limits:
-        """The limits of the next batch: its own, and these."""
+    def tighten(self, limits: Limits | None) -> Limits:
+        """The limits of the next batch: its own, and these; none if it is to hold all data (None)."""
+        if limits is None:
+            self.times = msgspec.structs.replace(self.times, decided=None)
+            return UNLIMITED
         own = self.times.limits(self.backlog_target_ms if self._is_behind else self.target_ms)
         tight = limits.tightened_by(Limits(files=own.files, rows=own.rows, bytes=own.bytes))
         self.times = msgspec.structs.replace(
@@ -245,20 +278,27 @@ def _amount(batch: BatchTime, unit: str) -> int:
 
 
 def _similar(batches: Sequence[BatchTime], unit: str) -> list[BatchTime]:
-    """The newest batches whose amounts are similar to that of the newest, at most ``COMPARED``."""
+    """The batches whose amounts are similar to that of the newest, at most ``COMPARED``."""
     newest = _amount(batches[-1], unit)
     similar = [b for b in batches if newest <= _amount(b, unit) * SIMILAR <= newest * SIMILAR**2]
     return similar[-COMPARED:]
 
 
-def _overhead(points: Iterable[tuple[int, int]]) -> float:
-    """The time of a batch without data, by pairs of batches of different amounts; 0 if unknown."""
-    known = sorted(point for point in points if point[0])
+def _pairs(batches: Sequence[BatchTime], unit: str) -> list[tuple[int, int, int, int]]:
+    """Pairs of batches of different amounts: the smaller amount and its time, the larger one and its time."""
+    points = sorted((_amount(batch, unit), batch.duration_ms) for batch in batches if not batch.waited)
+    return [
+        (*one, *other)
+        for one, other in itertools.combinations(points, 2)
+        if 0 < one[0] * DIFFERENT <= other[0]
+    ]
+
+
+def _overhead(batches: Sequence[BatchTime], unit: str, known_ms: float) -> float:
+    """The time of a batch without data, by batches of different amounts; ``known_ms`` if there are none."""
     found = [
         time - amount * (other_time - time) / (other - amount)
-        for (amount, time), (other, other_time) in itertools.combinations(known, 2)
-        if other >= amount * 1.5
+        for amount, time, other, other_time in _pairs(batches, unit)
     ]
-    if not found:
-        return 0.0
-    return max(0.0, min(statistics.median(found), *(time for _, time in known)))
+    overhead_ms = statistics.median_low(found) if found else known_ms
+    return max(0.0, min((overhead_ms, *(batch.duration_ms for batch in batches if not batch.waited))))

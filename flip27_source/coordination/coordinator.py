@@ -162,9 +162,9 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
-        sizer = None if limits is None else self._sizer
-        bounds = UNLIMITED if limits is None else limits
-        batch = self._collector.collect(bounds if sizer is None else sizer.tighten(bounds), steady_ms)
+        sizer = self._sizer
+        bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
+        batch = self._collector.collect(bounds, steady_ms)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()

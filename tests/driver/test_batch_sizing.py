@@ -55,7 +55,8 @@ def test_batches_grow_until_they_take_the_target_and_the_offset_says_why() -> No
     engine = new_engine(TARGET)
     assert sizes(engine, 5) == [100, 1000, 1450, 1450, 1450]
     assert sized(engine) == {
-        "target_ms": 30_000, "files": 1450, "reason": "50 files/s and 1.0 s overhead in 3 batches",
+        "target_ms": 30_000, "files": 1450, "rows": 100_000, "bytes": 33_554_432,
+        "reason": "50 files/s and 1.0 s overhead in 3 batches",
     }  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def test_a_restarted_query_goes_on_with_what_it_has_measured() -> None:
     sizes(engine, 3)
     engine.restart()
     engine.now_ms += 3_600_000  # it was down for an hour, which is no duration of a batch
-    assert sizes(engine, 2) == [1429, 1429]
+    assert sizes(engine, 2) == [1450, 1450]
 
 
 def test_without_a_target_nothing_is_measured_or_stored() -> None:
@@ -77,15 +78,31 @@ def test_without_a_target_nothing_is_measured_or_stored() -> None:
     assert "sized" not in json.loads(engine.logs.offsets[-1])["summary"]
 
 
+def test_a_batch_of_trigger_once_holds_everything_and_says_nothing_of_a_limit() -> None:
+    engine = new_engine(TARGET)
+    sizes(engine, 2)
+    engine.restart()
+    assert engine.log(engine.latest_offset(None))
+    summary = json.loads(engine.logs.offsets[-1])["summary"]
+    assert summary["splits"] == 6_000 - 1_100
+    assert "sized" not in summary
+    run = engine.holder.cycle.run
+    assert run is not None
+    assert run.coordinator.pending is not None
+    times = run.coordinator.pending.snapshot.times
+    assert times is not None
+    assert times.decided is None
+
+
 def test_a_target_can_be_set_changed_and_removed_between_runs() -> None:
     engine = new_engine({"feed": "sized", "maxFilesPerTrigger": "300"})
     sizes(engine, 1)
     engine.restart(options={"maxFilesPerTrigger": None, "targetBatchDuration": "11s"})
     assert sizes(engine, 4) == [100, 367, 500, 500]
     engine.restart(options={"targetBatchDuration": "21s"})
-    assert sizes(engine, 2) == [924, 1000]
+    assert sizes(engine, 2) == [1000, 1000]
     engine.restart(options={"targetBatchDuration": None})
-    assert sizes(engine, 1) == [6_000 - 300 - 100 - 1367 - 1924]
+    assert sizes(engine, 1) == [6_000 - 300 - 100 - 1367 - 2000]
 
 
 def test_while_a_batch_is_waiting_the_target_of_the_backlog_applies() -> None:

@@ -9,10 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import fsspec
+import msgspec
 import pytest
 
 from flip27_source.coordination import coordinator as coordination
 from flip27_source.coordination import split_rules
+from flip27_source.coordination.batch_limits import UNLIMITED
+from flip27_source.coordination.batch_sizing import BatchSizer, BatchTimes
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
@@ -75,6 +78,26 @@ def mutation_of_files(patch: Patch) -> Patch:
     """Add a defect of the files source."""
     LIVES[patch] = "files"
     return mutation(patch)
+
+
+@mutation_of_files
+@around(BatchTimes, "limits")
+def batches_that_size_themselves_may_hold_nothing(limits: Any, self: Any, target_ms: int) -> Any:
+    found = limits(self, target_ms)
+    return found if found.files is None else msgspec.structs.replace(found, files=found.files // 2)
+
+
+@mutation_of_files
+@around(BatchSizer, "of")
+def a_restart_forgets_how_long_batches_took(of: Any, options: Any, _: BatchTimes | None) -> Any:
+    return of(options, None)
+
+
+@mutation_of_files
+@around(BatchSizer, "tighten")
+def a_batch_does_not_keep_to_the_limits_that_were_decided(tighten: Any, self: Any, limits: Any) -> Any:
+    tighten(self, limits)
+    return limits or UNLIMITED
 
 
 @mutation

@@ -150,7 +150,7 @@ class Query(SparkQuery):
             self.machine.survive(where)
 
     def default_limits(self) -> Limits | None:
-        return UNLIMITED if any(name.startswith("max") for name in self.given.options) else None
+        return UNLIMITED if any(name.startswith(("max", "target")) for name in self.given.options) else None
 
     def partitions(self) -> list[PlannedSubtask]:
         """The tasks of the batch; sometimes they are planned twice, which must give the same."""

@@ -27,6 +27,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
 from flip27_source.snapshots import file_names
+from flip27_source.snapshots.documents import StoredDocument
 from flip27_source.snapshots.driver_epochs import drivers
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_contents import decode_stored_report
@@ -45,6 +46,7 @@ from .pages_life import PagesLife
 from .postgres_life import PostgresLife, SnapshotLife
 from .process import Process, SuspendedCall
 from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
+from .sizing import Sizing, check_sizes
 from .topics_life import TopicsLife
 
 _WRITES = frozenset(
@@ -152,6 +154,7 @@ class Simulation:
         self.must_refuse = False
         self.planned_from: dict[str, int] = {}
         self.outcome.kind = draw.choice(_DRAWN) if life is None else life
+        self.sizing = Sizing(seed, self.outcome.kind)
         self.life: Life = LIVES[self.outcome.kind](self)
         self.neighbour: tuple[Life, Query] | None = None
 
@@ -190,6 +193,7 @@ class Simulation:
 
     def _begin(self, life: Life) -> None:
         life.begin()
+        life.options = self.sizing.redraw(life.options)
         self.query = Query(self, life.given(), STATE, cores=self.random.randint(1, 3))
         life.started()
 
@@ -204,6 +208,7 @@ class Simulation:
             call.resume()
         for life in (self.life, *(self.neighbour or ())[:1]):
             life.end()
+        self.sizing.end()
         if self.folder is not None:
             shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
@@ -318,6 +323,7 @@ class Simulation:
                 if not self.life.repeats(rows, again):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
             query.finish(rows)
+            self.sizing.let_pass(self.pass_time, len(rows))
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
@@ -344,6 +350,7 @@ class Simulation:
         self.tell(f"the query is restarted, {boundedness}")
         if self.changes_options and not self.is_calm and self.random.random() < 0.5:
             self.life.redraw()
+            self.life.options = self.sizing.redraw(self.life.options)
             cores = self.random.randint(1, 3)
         query.change(self.life.given(), cores=cores, boundedness=boundedness)
         try:
@@ -586,9 +593,13 @@ class Simulation:
         self._check_line()
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
+        before: StoredDocument | None = None
         for offset in self.query.offsets[-retained:]:
             try:
-                for segment in sorted(document_at(store, offset).segments):
+                document = document_at(store, offset)
+                check_sizes(before, document.raw, offset.summary)
+                before = document.raw
+                for segment in sorted(document.segments):
                     stored = store.read(file_names.segment_file(str(offset.lineage), segment))
                     check_packed(segment, stored, None)
             except Flip27Error as error:
