@@ -76,7 +76,8 @@ SERVERS = {
 
 THOROUGH = (
     "cli/test_app.py", "cli/test_check.py", "cli/test_edit_commands.py", "cli/test_new.py",
-    "cli/test_odd_values.py", "cli/test_postgres_commands.py", "coordination/test_ledger.py", "driver/test_holder.py",
+    "cli/test_odd_values.py", "cli/test_postgres_commands.py", "coordination/test_ledger.py",
+    "driver/test_holder.py",
     "driver/test_poisoned_requests.py", "driver/test_scenarios.py", "edits/test_requests.py",
     "enumerators/files/test_enumerator_listing.py", "enumerators/files/test_file_names.py",
     "enumerators/files/test_hostile_web_servers.py", "enumerators/files/test_listing.py",
