@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", type=float, default=5.0, help="seconds")
     parser.add_argument("--batches", type=int, default=30)
     parser.add_argument("--fixed", type=int, default=100_000, help="the fixed limit, in rows")
-    parser.add_argument("--row-us", type=float, default=20.0, help="the cost of a row of the slow sink")
+    parser.add_argument("--row-us", type=float, default=5.0, help="the cost of a row of the slow sink")
     given = parser.parse_args(words)
     from pyspark.sql import SparkSession
 
@@ -69,6 +69,7 @@ def measured(
 
     with tempfile.TemporaryDirectory() as folder:
         source = spark.readStream.format("flip27").option("enumerator", "sequence").options(**limit)
+        source = source.option("rowsPerSplit", str(10**9))  # no limit of its own
         stream = source.option("stateLocation", str(Path(folder) / "flip27")).load()
         writer = stream.writeStream.foreachBatch(sink)
         query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()

@@ -156,9 +156,12 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             amount, reason = most, f"{MOST_GROWTH} times the last batch; {reason}"
         limits = {unit: max(1, round(amount))}
         for other in set(_UNITS) - {unit}:
-            # Data of another kind, such as many more files of fewer bytes each, end the batch earlier.
-            if densest := max(_amount(batch, other) / _amount(batch, unit) for batch in similar):
-                limits[other] = max(1, round(SIMILAR * densest * amount))
+            # Data of another kind, such as many more files of fewer bytes each, end the batch earlier. Where
+            # all batches were alike, so do sources that look at one of the limits only.
+            densities = [_amount(batch, other) / _amount(batch, unit) for batch in similar]
+            if densest := max(densities):
+                spread = min(SIMILAR, densest / min(densities)) if min(densities) else SIMILAR
+                limits[other] = max(1, round(spread * densest * amount))
             elif unit == "files":
                 # Files without known contents do not tell how much the next ones hold.
                 limits[other] = getattr(FIRST, other)

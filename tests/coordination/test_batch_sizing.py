@@ -41,14 +41,21 @@ class Cluster:
         self.batches: list[tuple[float, int]] = []
 
     def run(
-        self, batches: int, *, waiting: int = PLENTY, file_bytes: int = 10_000, interval_ms: int = 1
+        self,
+        batches: int,
+        *,
+        waiting: int = PLENTY,
+        file_bytes: int = 10_000,
+        interval_ms: int = 1,
+        obeys_bytes: bool = True,
     ) -> Cluster:
         """Run batches, each with this many files to read before it."""
         for _ in range(batches):
             limits = self.sizer.tighten(self.hard)
             budget = BatchBudget(limits)
             by_bytes = PLENTY if limits.bytes is None else max(1, limits.bytes // max(1, file_bytes))
-            files = min(waiting, PLENTY if limits.files is None else limits.files, by_bytes)
+            files = min(waiting, PLENTY if limits.files is None else limits.files)
+            files = min(files, by_bytes) if obeys_bytes else files
             if files:
                 budget.take(SplitSize(files=files, bytes=files * file_bytes))
             left = Backlog(splits=waiting - files, bytes=(waiting - files) * file_bytes)
@@ -140,6 +147,11 @@ def test_a_slow_start_of_the_first_batch_counts_once() -> None:
     plain = overhead_and_cost(1000, 0.3)
     cluster = Cluster(lambda number, files: plain(number, files) + (20_000 if number == 0 else 0))
     assert cluster.run(5).files == [100, 142, 1420, 14_200, 96_675]
+
+
+def test_a_source_that_bounds_its_splits_by_one_limit_only_reaches_the_target() -> None:
+    cluster = Cluster(overhead_and_cost(1000, 0.3)).run(30, obeys_bytes=False)
+    assert near(cluster.shares[5:]) == 1, cluster.shares
 
 
 def test_batches_with_a_slow_task_now_and_then_do_not_change_the_others() -> None:
