@@ -159,8 +159,9 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             # Data of another kind, such as many more files of fewer bytes each, end the batch earlier. Where
             # all batches were alike, so do sources that look at one of the limits only.
             densities = [_amount(batch, other) / _amount(batch, unit) for batch in similar]
-            if densest := max(densities):
-                spread = min(SIMILAR, densest / min(densities)) if min(densities) else SIMILAR
+            sparsest, densest = min(densities), max(densities)
+            if densest:
+                spread = min(SIMILAR, densest / sparsest) if sparsest else SIMILAR
                 limits[other] = max(1, round(spread * densest * amount))
             elif unit == "files":
                 # Files without known contents do not tell how much the next ones hold.

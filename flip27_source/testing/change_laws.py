@@ -57,13 +57,18 @@ def changes_arrive(check: SourceCheck, changes: Changes) -> None:
     for engine in engines.values():
         engine.now_ms += REST_MS
         engine.process_all_available()
-    expected = changes.table(check.ended_engine(check.given).rows)
+    expected = _table_now(check, changes)
     if repr(expected) == repr(changes.table(check.rows)):
         raise TrivialInput("change has changed nothing: insert, update or delete at every call")
     for what, engine in engines.items():
         _agree(what, engine, changes, expected)
         if changes.each_once:
             _each_changes_the_table(what, engine, changes)
+
+
+def _table_now(check: SourceCheck, changes: Changes) -> Mapping[Any, Any]:
+    """The table of the source, as a new query reads it."""
+    return changes.table(check.ended_engine(check.given).rows)
 
 
 def _agree(what: str, engine: MicroBatchEngine, changes: Changes, expected: Mapping[Any, Any]) -> None:
@@ -96,9 +101,7 @@ def _each_changes_the_table(what: str, engine: MicroBatchEngine, changes: Change
             if repr(after) == repr(before):
                 key = changes.identity(row)
                 of_key = [one for one in rows if changes.identity(one) == key][-SHOWN:]
-                origins = "".join(
-                    f"\n  {text}" for text in dict.fromkeys(came(engine, one) for one in of_key)
-                )
+                origins = "\n  ".join(dict.fromkeys(came(engine, one) for one in of_key))
                 raise Disagreement(
                     f"{what}, the row {shown(row)} in batch {batch.batch_id} changes nothing: it came "
                     "before, or it is older than a row of its key that came before. Compare its position "
@@ -184,7 +187,7 @@ def changes_while_reading(check: SourceCheck, changes: Changes) -> None:
         engine.process_all_available()
         code, line = meanwhile.at
         what = f"with a change before line {line} of {code.co_qualname} ({code.co_filename})"
-        _agree(what, engine, changes, changes.table(check.ended_engine(check.given).rows))
+        _agree(what, engine, changes, _table_now(check, changes))
 
 
 def losses_are_told(check: SourceCheck, changes: Changes) -> None:
@@ -204,7 +207,7 @@ def losses_are_told(check: SourceCheck, changes: Changes) -> None:
     for when, (engine, remedy) in engines.items():
         if _is_told(engine):
             continue
-        found, expected = (changes.table(run.rows) for run in (engine, check.ended_engine(check.given)))
+        found, expected = changes.table(engine.rows), _table_now(check, changes)
         if repr(found) != repr(expected):
             raise Disagreement(
                 f"lose has removed data {when}, and the query goes on as if nothing were missing: a table of "

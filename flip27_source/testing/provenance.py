@@ -31,14 +31,17 @@ def told(found: MicroBatchEngine, steady: MicroBatchEngine, missing: list[Row], 
 
 def came(engine: MicroBatchEngine, row: Row) -> str:
     """Each split and batch with which a row came; empty if that is not known."""
-    origins = " and again with ".join(
-        f"{_named(splits)} in batch {batch_id}" for batch_id, splits in _origins(engine, row)
-    )
-    return f"{shown(row)} came with {origins}" if origins else ""
+    return _came(row, list(_origins(engine, row)))
+
+
+def _came(row: Row, origins: Sequence[tuple[int, list[Any]]]) -> str:
+    named = " and again with ".join(f"{_named(splits)} in batch {batch_id}" for batch_id, splits in origins)
+    return f"{shown(row)} came with {named}" if named else ""
 
 
 def _of_excess(found: MicroBatchEngine, row: Row) -> str:
-    text, origins = came(found, row), list(_origins(found, row))
+    origins = list(_origins(found, row))
+    text = _came(row, origins)
     if len(origins) < 2:
         return text
     (_, first), (_, second) = origins[:2]

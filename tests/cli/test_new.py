@@ -71,7 +71,6 @@ MISTAKES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistake",
     [pytest.param(name, marks=pytest.mark.slow if number else []) for number, name in enumerate(MISTAKES)],

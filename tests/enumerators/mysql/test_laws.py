@@ -99,7 +99,6 @@ def test_snapshot_and_log_keep_the_laws_while_rows_change(
         {**orders.options, "stateLocation": str(tmp_path)},
         schema=CHANGES,
         change=orders.change,
-        identity=lambda row: row[0],
         replay=replay,
         lose=mysql.purge_log,
         each_once=True,

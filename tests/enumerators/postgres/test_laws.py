@@ -122,7 +122,6 @@ def test_snapshot_and_log_keep_the_laws_while_rows_change(orders: Orders, follow
         followed,
         schema=CHANGES,
         change=orders.change,
-        identity=lambda row: row[0],
         replay=replay,
         lose=orders.lose,
         each_once=True,
