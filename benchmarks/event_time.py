@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 SCHEMA = "at timestamp, id long"
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Read the files in every way, and print one JSON object."""
+def given_by(words: Sequence[str] | None) -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.event_time")
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--rows", type=int, default=20, help="rows of a file")
@@ -36,7 +36,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--days", type=int, default=365, help="the time of all files")
     parser.add_argument("--files-per-trigger", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(words)
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the files in every way, and print one JSON object."""
+    given = given_by(words)
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -46,29 +51,29 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder, "in"), given)
         found = {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), **vars(given)}
+        found["Spark's source"] = lost_of(spark, "parquet", limit_of(given), Path(folder), "1 hour", given)
         print(json.dumps(found | compared(spark, Path(folder), given), indent=1))
     spark.stop()
     return 0
 
 
 def compared(spark: Any, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """The lost rows and the seconds of each way to read the files."""
-    all_rows = given.files * given.rows
-    limit = {"maxFilesPerTrigger": str(given.files_per_trigger)}
-    ours = limit | {"enumerator": "files", "reader": "parquet"}
+    """The lost rows and the seconds of each way in which our source reads the files."""
+    ours = limit_of(given) | {"enumerator": "files", "reader": "parquet"}
     in_order = ours | {"eventTimeOrder": "true", "eventTimeColumn": "at"}
-    found: dict[str, Any] = {}
-    for name, source, options, delay in (
-        ("Spark's source", "parquet", limit, "1 hour"),
-        ("order of arrival", "flip27", ours, "1 hour"),
-        ("event-time order", "flip27", in_order, "1 hour"),
-    ):
-        found[name] = lost_of(spark, source, options, folder, delay, all_rows)
+    found = {
+        "order of arrival": lost_of(spark, "flip27", ours, folder, "1 hour", given),
+        "event-time order": lost_of(spark, "flip27", in_order, folder, "1 hour", given),
+    }
     needed_ms = found["event-time order"]["smallest_delay_ms"]
     if needed_ms > 3_600_000:
-        name = "event-time order, its delay"
-        found[name] = lost_of(spark, "flip27", in_order, folder, f"{needed_ms} milliseconds", all_rows)
+        delay = f"{needed_ms} milliseconds"
+        found["event-time order, its delay"] = lost_of(spark, "flip27", in_order, folder, delay, given)
     return found
+
+
+def limit_of(given: argparse.Namespace) -> dict[str, str]:
+    return {"maxFilesPerTrigger": str(given.files_per_trigger)}
 
 
 def write_files(folder: Path, given: argparse.Namespace) -> None:
@@ -90,7 +95,7 @@ def write_files(folder: Path, given: argparse.Namespace) -> None:
 
 
 def lost_of(
-    spark: Any, source: str, options: dict[str, str], folder: Path, delay: str, all_rows: int
+    spark: Any, source: str, options: dict[str, str], folder: Path, delay: str, given: argparse.Namespace
 ) -> dict[str, Any]:
     """Count the rows in windows of an hour, and return how many of them are in none."""
     from pyspark.sql import functions as f
@@ -106,6 +111,7 @@ def lost_of(
     query.awaitTermination()
     newest = spark.table("counts").groupBy("window").agg(f.max("count").alias("count"))
     counted = newest.agg(f.sum("count"), f.count("count")).first()
+    all_rows = given.files * given.rows
     found = {"lost": all_rows - counted[0], "of": all_rows, "windows": counted[1]}
     if "eventTimeOrder" in options:
         ends = (json.loads(batch["sources"][0]["endOffset"]) for batch in query.recentProgress)
