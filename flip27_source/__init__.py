@@ -18,10 +18,12 @@ from .enumerator_mixins import (
     PerformsActions,
 )
 from .errors import Flip27Error
+from .event_time import EventTimeRange
 from .events import Progress, ReturnSplit, SourceEvent
 from .options import Change, Option, Options, ReadingOption
 from .reader import (
     KnowsConstants,
+    KnowsEventTimes,
     ReadsRanges,
     ReadsTogether,
     SourceReaderContext,
@@ -46,12 +48,14 @@ __all__ = [
     "DiscoveringEnumerator",
     "Discovery",
     "Division",
+    "EventTimeRange",
     "FindsSchema",
     "Flip27Error",
     "ForgetsSplits",
     "HoldsSplits",
     "InfersSchema",
     "KnowsConstants",
+    "KnowsEventTimes",
     "LimitsEdits",
     "NamedPosition",
     "NamesPositions",

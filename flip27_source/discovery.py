@@ -17,9 +17,10 @@ from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
+from .event_time import place_of
 from .options import Options
 from .segment import Segment
-from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
+from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
 from .split import SplitT, size_of
 from .values.annotations import annotation_of
 from .values.merged_blocks import merged_blocks
@@ -68,6 +69,12 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This
     class queues the splits, assigns them in order, and stores and restores them. ``discover`` must not
     change values that other methods read, except through the position that it returns.
+
+    With the option ``eventTimeOrder`` waiting splits are assigned in the order of their event times: of their
+    attribute ``event_time`` (an EventTimeRange or None).
+
+    Attributes:
+        _waiting_changes: how often waiting splits were added, removed or given other event times.
     """
 
     position_type: ClassVar[Any] = None
@@ -79,6 +86,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         super().__init__(context, options, state)
         restored: DiscoveringState[Any] | None = state
         self._pages: deque[Page[SplitT]] = deque()
+        self._by_event_time = options.get(EVENT_TIME_ORDER.name, False) and not context.reads_once
+        self._waiting_changes = 0
         self._ahead: Any = None
         self._stored_splits = stored_splits(type(self))
         self._stored_positions = StoredValues(
@@ -88,6 +97,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         if restored is not None:
             self._position = self._ahead = restored.position
             self._pages.extend(self._restored(page) for page in restored.pages)
+            if self._by_event_time:
+                self._sort_waiting()
 
     @abstractmethod
     def discover(self, position: Any) -> Discovery[SplitT, Any]:
@@ -111,15 +122,40 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         """Assign the first split in the queue."""
         while self._pages:
             page = self._pages[0]
-            if page.taken < len(page.splits):
-                self.context._assign_checked(page.splits[page.taken])
-                page.taken += 1
-                return
-            self._pages.popleft()
+            if page.taken == len(page.splits):
+                self._pages.popleft()
+                continue
+            if self._by_event_time:
+                page = min((page for page in self._pages if page.left), key=Page.place)
+            self.context._assign_checked(page.splits[page.taken])
+            page.taken += 1
+            return
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
         """Put the splits in front of the queue."""
-        self._pages.appendleft(Page(list(splits)))
+        self._pages.appendleft(Page(self._in_order(splits)))
+        self._waiting_changes += 1
+
+    @property
+    def _waiting_count(self) -> int:
+        """The number of splits that were found and wait to be assigned."""
+        return sum(page.left for page in self._pages)
+
+    def _waiting_splits(self) -> list[SplitT]:
+        """The splits that were found and wait to be assigned, in order."""
+        return self._in_order([split for page in self._pages for split in page.splits[page.taken :]])
+
+    def _in_order(self, splits: Sequence[SplitT]) -> list[SplitT]:
+        return sorted(splits, key=place_of) if self._by_event_time else list(splits)
+
+    def _sort_waiting(self, change: Callable[[SplitT], SplitT] = lambda split: split) -> None:
+        """Put all waiting splits in order, after ``change``; pages that are in order stay as stored."""
+        self._waiting_changes += 1
+        for page in self._pages:
+            left = page.splits[page.taken :]
+            changed = self._in_order([change(split) for split in left])
+            if any(one is not other for one, other in zip(left, changed, strict=True)):
+                page.replace(changed)
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position, and each page of waiting splits as a segment, which is written once."""
@@ -239,33 +275,40 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         return split
 
     def _discovered(self, discovery: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
-        if isinstance(error, ContractError | DataLossError | StateError):
-            raise error
         if discovery is None:
-            known = error if isinstance(error, Flip27Error) else None
-            raise DiscoveryError(
-                f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
-                remedy=f"{(known and known.remedy) or 'fix the cause'}; then restart the query: nothing is "
-                "lost; option discoveryRetries sets how many failures in a row are retried",
-            ) from error
+            raise self._not_discovered(error)
         self._position = discovery.position
         if discovery.splits:
             add = self._pages.appendleft if self._latest_first else self._pages.append
-            add(Page(discovery.splits))
+            add(Page(self._in_order(discovery.splits)))
+            self._waiting_changes += 1
         self._publish()
+
+    def _not_discovered(self, error: BaseException | None) -> BaseException:
+        """The error that stops the query when discovery has failed for good."""
+        if isinstance(error, ContractError | DataLossError | StateError):
+            return error
+        known = error if isinstance(error, Flip27Error) else None
+        stops = DiscoveryError(
+            f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
+            remedy=f"{(known and known.remedy) or 'fix the cause'}; then restart the query: nothing is "
+            "lost; option discoveryRetries sets how many failures in a row are retried",
+        )
+        stops.__cause__ = error
+        return stops
 
     def _merged_pages(self) -> deque[Page[SplitT]]:
         """The pages that are not empty, in the order in which they are read; small ones are merged."""
         step = -1 if self._latest_first else 1
 
         def joined(pages: Sequence[Page[SplitT]]) -> Page[SplitT]:
-            return Page([split for page in pages[::step] for split in page.splits[page.taken :]])
+            return Page(self._in_order([s for page in pages[::step] for s in page.splits[page.taken :]]))
 
         oldest_first = [page for page in self._pages if page.left][::step]
         return deque(merged_blocks(oldest_first, size_of=lambda page: page.left, join=joined)[::step])
 
     def _publish(self) -> None:
-        self.context.metrics.gauge("pendingSplits", sum(page.left for page in self._pages))
+        self.context.metrics.gauge("pendingSplits", self._waiting_count)
 
 
 class Page(Generic[SplitT]):
@@ -292,6 +335,15 @@ class Page(Generic[SplitT]):
     @property
     def left(self) -> int:
         return len(self.splits) - self.taken
+
+    def place(self) -> float:
+        """The place of its first split in event-time order."""
+        return place_of(self.splits[self.taken])
+
+    def replace(self, splits: Sequence[SplitT]) -> None:
+        """Have these splits instead of those that are left."""
+        self.splits, self.taken, self.segment = splits, 0, None
+        self._sizes, self._counted = None, 0
 
     def stored(self, split_version: int) -> PendingPage:
         if self.segment is None:

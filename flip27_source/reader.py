@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, TypeAlias
 
 from .errors import ContractError, DataLossError, NewColumnsError, SplitReadError
+from .event_time import EventTimeRange
 from .events import Progress, SourceEvent
 from .options import Option, Options
 from .split import SplitT
@@ -313,6 +314,21 @@ class KnowsConstants(ABC, Generic[SplitT]):
         Keys are the names of a column, ``("day",)``, and of a field in it, ``("_metadata", "file_size")``.
         Values are Python values of the column's type; None for null. Columns that are not in the mapping may
         have any value. Pure.
+        """
+
+
+class KnowsEventTimes(ABC):
+    """Optional mix-in of a reader of files: it knows the event times in a file without reading its rows."""
+
+    @classmethod
+    @abstractmethod
+    def event_times(cls, split: Any, column: str, options: Options) -> EventTimeRange | None:
+        """The smallest and largest time in a column; None if no row has one. Runs on threads of the driver.
+
+        Raises:
+            SplitReadError: the file is gone, or cannot be read: its task says so.
+            DiscoveryError: the file can be read, and does not tell its times.
+            AccessError: the file cannot be reached.
         """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
@@ -22,9 +22,9 @@ from .schemas.inference import FindsSchema
 from .source_options import (
     ACTION_OPTIONS,
     CORE_OPTIONS,
-    DISCOVERY_INTERVAL,
-    DISCOVERY_RETRIES,
+    DISCOVERY_OPTIONS,
     ENUMERATOR,
+    EVENT_TIME_ORDER,
     FOUND_SCHEMA_OPTIONS,
     PATH,
     READER,
@@ -34,6 +34,7 @@ from .source_options import (
     TARGET_BACKLOG_DURATION,
     TARGET_BATCH_DURATION,
     UID,
+    WATERMARK_DELAY,
 )
 
 _PATHS = frozenset({"path", "paths"})
@@ -109,6 +110,7 @@ class Source:
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values({**implied, **enumerator.implied_options(options)})
         _check_targets(options, reader)
+        _check_event_time_order(options, enumerator, reader)
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         return cls(
@@ -168,7 +170,7 @@ def declared_options(
     """Every option that a source of these classes takes."""
     core = CORE_OPTIONS
     if not issubclass(enumerator, DiscoveringEnumerator):
-        core = tuple(option for option in core if option not in (DISCOVERY_INTERVAL, DISCOVERY_RETRIES))
+        core = tuple(option for option in core if option not in DISCOVERY_OPTIONS)
     if issubclass(reader, YieldsProgress):
         core = (*core, *READER_BOUNDED_OPTIONS)
     if issubclass(enumerator, PerformsActions):
@@ -177,6 +179,31 @@ def declared_options(
         own = {option.name for option in (*enumerator.options, *reader.options)}
         core = (*core, *(option for option in FOUND_SCHEMA_OPTIONS if option.name not in own))
     return (*core, *enumerator.options, *reader.options)
+
+
+def _check_event_time_order(
+    options: Options, enumerator: type[SplitEnumerator[Any]], reader: type[SplitReader[Any]]
+) -> None:
+    """Refuse eventTimeOrder for a source whose splits cannot be put in order before they are read."""
+    if not options.get(EVENT_TIME_ORDER.name, False):
+        if options.get(WATERMARK_DELAY.name) is not None:
+            raise OptionError(
+                f"option {WATERMARK_DELAY.name} is set, and {EVENT_TIME_ORDER.name} is not",
+                remedy=f"set {EVENT_TIME_ORDER.name} to true, or remove {WATERMARK_DELAY.name}",
+            )
+        return
+    kind = enumerator.resolve_split_type()
+    kinds = get_args(kind) or (kind,)
+    is_whole = enumerator.bound_split is SplitEnumerator.bound_split and not issubclass(
+        reader, YieldsProgress
+    )
+    if not (is_whole and all(hasattr(one, "event_time") for one in kinds)):
+        raise OptionError(
+            f"option {EVENT_TIME_ORDER.name} is true, and the splits of {enumerator.__qualname__} "
+            + ("have no event_time" if is_whole else "are not read whole, each in one batch"),
+            remedy=f"remove {EVENT_TIME_ORDER.name}; files have it, and enumerators of your own whose splits "
+            "have an attribute event_time (EventTimeRange or None)",
+        )
 
 
 def _check_targets(options: Options, reader: type[SplitReader[Any]]) -> None:

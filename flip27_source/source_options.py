@@ -123,6 +123,19 @@ TARGET_BACKLOG_DURATION: Option[float | None] = NextBatchOption(
     doc="How long a batch should take while at least one more batch is waiting; at least "
     "targetBatchDuration, which must be set.",
 )
+EVENT_TIME_ORDER: Option[bool] = NextBatchOption(
+    name="eventTimeOrder",
+    parse=boolean,
+    doc="Read the splits that wait in the order of their event times, so that a watermark drops none of a "
+    "backlog. Files: set eventTimePattern or eventTimeColumn, which tell the times of a file.",
+)
+WATERMARK_DELAY: Option[float | None] = NextBatchOption(
+    name="watermarkDelay",
+    parse=optional(duration_s),
+    doc="eventTimeOrder: the delay that the query gives withWatermark, which a source cannot see. A warning "
+    "in the driver's log tells if it is less than the smallest delay that loses nothing of the backlog; "
+    "splits that are found later than it are counted.",
+)
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
@@ -157,7 +170,8 @@ ON_MISSING_REPORT: Option[str] = ReadingOption(
 )
 EVENT_TIME_COLUMN: Option[str | None] = ReadingOption(
     name="eventTimeColumn",
-    doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
+    doc="Column of times or dates whose largest value the tasks report, for the query's progress events. "
+    "Files with eventTimeOrder: the column whose smallest and largest value in a file tell its times.",
     change_note="if its tasks report",
 )
 ON_SPLIT_ERROR: Option[str] = ReadingOption(
@@ -233,6 +247,14 @@ ON_ACTION_ERROR: Option[str] = NextBatchOption(
     change_note="also for actions that wait",
 )
 
+DISCOVERY_OPTIONS: tuple[Option[Any], ...] = (
+    DISCOVERY_INTERVAL,
+    DISCOVERY_RETRIES,
+    EVENT_TIME_ORDER,
+    WATERMARK_DELAY,
+)
+"""Only for enumerators that discover splits (``DiscoveringEnumerator``)."""
+
 READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
     MAX_ROWS_PER_SPLIT,
     MAX_BYTES_PER_SPLIT,
@@ -296,7 +318,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
     REQUEST_INTERVAL, AVAILABLE_NOW, PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION, TARGET_BACKLOG_DURATION,
-    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
+    *DISCOVERY_OPTIONS, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
     ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
     ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
 )  # fmt: skip

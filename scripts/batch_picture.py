@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from scripts.made_page import write_or_check
+from scripts.svg import line, svg, text
 
 PICTURE = Path(__file__).parents[1] / "docs" / "batch.svg"
 
@@ -80,19 +80,8 @@ def picture() -> str:
     width = 2 * FIRST_X + BETWEEN * (len(ACTORS) - 1)
     height = TOP + HEAD + STEP * len(BATCH)
     steps = [_drawn(step, TOP + HEAD + STEP * number) for number, step in enumerate(BATCH)]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-            "<title>The course of one batch</title>",
-            f"<style>\n{STYLE}\n</style>",
-            ARROW_TIP,
-            f'<rect width="{width}" height="{height}" fill="white"/>',
-            *(_column(actor, height) for actor in ACTORS),
-            *steps,
-            "</svg>",
-            "",
-        ]
-    )
+    parts = [ARROW_TIP, *(_column(actor, height) for actor in ACTORS), *steps]
+    return svg(width, height, "The course of one batch", STYLE, parts)
 
 
 def _column(actor: str, height: int) -> str:
@@ -100,10 +89,10 @@ def _column(actor: str, height: int) -> str:
     middle = x(actor)
     return "\n".join(
         [
-            f'<line class="life" x1="{middle}" y1="{TOP}" x2="{middle}" y2="{height - 10}"/>',
+            line("life", middle, TOP, middle, height - 10),
             f'<rect class="box" x="{middle - 95}" y="18" width="190" height="{HEAD}" rx="6"/>',
-            f'<text class="name" x="{middle}" y="40">{escape(name)}</text>',
-            f'<text class="where" x="{middle}" y="58">{escape(where)}</text>',
+            text(middle, 40, name, "name"),
+            text(middle, 58, where, "where"),
         ]
     )
 
@@ -113,16 +102,12 @@ def _drawn(step: Arrow | Note, y: int) -> str:
         width = 7 * len(step.text) + 20
         left = max(6, x(step.actor) - width // 2)
         left = min(left, 2 * FIRST_X + BETWEEN * (len(ACTORS) - 1) - width - 6)
-        return (
-            f'<rect class="note" x="{left}" y="{y - 19}" width="{width}" height="26" rx="4"/>\n'
-            f'<text x="{left + width // 2}" y="{y - 1}">{escape(step.text)}</text>'
+        return f'<rect class="note" x="{left}" y="{y - 19}" width="{width}" height="26" rx="4"/>\n' + text(
+            left + width // 2, y - 1, step.text
         )
     kind = "answer" if step.answers else "call"
     middle = (x(step.start) + x(step.end)) // 2
-    return (
-        f'<line class="{kind}" x1="{x(step.start)}" y1="{y}" x2="{x(step.end)}" y2="{y}"/>\n'
-        f'<text x="{middle}" y="{y - 6}">{escape(step.text)}</text>'
-    )
+    return f"{line(kind, x(step.start), y, x(step.end), y)}\n{text(middle, y - 6, step.text)}"
 
 
 if __name__ == "__main__":

@@ -38,10 +38,11 @@ ALL_PAGES = ["README.md", *(f"docs/{file.name}" for file in sorted((REPOSITORY /
 PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(page))]
 
 
-def delivered(stream: DataFrame, name: str) -> list[Any]:
+def delivered(stream: DataFrame, name: str, mode: str = "append") -> list[Any]:
     """The rows of a stream up to its present end."""
     spark = stream.sparkSession
-    query = stream.writeStream.format("memory").queryName(name).trigger(**UNTIL_END).start()
+    writer = stream.writeStream.format("memory").queryName(name).outputMode(mode)
+    query = writer.trigger(**UNTIL_END).start()
     run_to_end(query)
     rows = spark.table(name).collect()
     spark.catalog.dropTempView(name)
@@ -87,6 +88,15 @@ def batch_size(page: PageRun) -> None:
     sized = json.loads(batch["sources"][0]["endOffset"])["summary"]["sized"]
     assert (sized["target_ms"], sized["files"], sized["reason"]) == (30_000, 100, "first batch")
     page.names["query"].stop()
+
+
+def event_time(page: PageRun) -> None:
+    for hour in (3, 1, 2):
+        row = json.dumps({"at": f"2024-01-01T0{hour}:30:00Z", "id": hour})
+        land(page.place(f"/landing/orders/dt=2024-01-01/hour=0{hour}/{hour}.json"), f"{row}\n")
+    page.run()
+    windows = delivered(page.names["counts"], "event_time", mode="complete")
+    assert sorted(row["count"] for row in windows) == [1, 1, 1]
 
 
 def native(page: PageRun) -> None:
@@ -326,6 +336,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/cli.md": cli,
     "docs/deployment.md": deployment,
     "docs/edits.md": edits_page,
+    "docs/event_time.md": event_time,
     "docs/files.md": files,
     "docs/native.md": native,
     "docs/http.md": http,

@@ -6,18 +6,22 @@ format can be read in parts.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import msgspec
+
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
-from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.before_start import check_paths, reader_of_files
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
+from flip27_source.enumerators.files.event_times import EventTimes
 from flip27_source.enumerators.files.forgotten_files import (
     NOT_KNOWN,
     after_notifications,
@@ -38,7 +42,7 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits
 from flip27_source.source_checks import ChecksBeforeStart, ChoosesReader
-from flip27_source.source_options import MAX_PARTITION_BYTES, READER_BY_NAMES
+from flip27_source.source_options import DISCOVERY_RETRIES, MAX_PARTITION_BYTES, READER_BY_NAMES
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -87,9 +91,12 @@ class FilesEnumerator(
             options,
             may_be_emptied=self._cleaning.is_on or state is not None,
             keeps_etag=self._cleaning.is_on or context.reader_type.reads_later,
+            times=None if context.reads_once else EventTimes.of(options, context.reader_type),
         )
         self._order, self._latest_first = options[opts.FILE_ORDER], options[opts.LATEST_FIRST]
         position: FilesPosition | None = self._position
+        # Files that were found without event times, or with others, are not assigned before they have them.
+        self._waits_for_times = bool(self._pages) and not self._has_times(position)
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._notifications: Deliveries | None = None
@@ -122,6 +129,15 @@ class FilesEnumerator(
                 remedy="run the query once with a processing-time trigger, until its first batch is complete",
             )
         super().start()
+        if self._waits_for_times and self.search.times is not None:
+            work = functools.partial(self.search.times.timed, self._waiting_splits())
+            retry = RetryPolicy(retries=self.options_given[DISCOVERY_RETRIES])
+            self.context.call_async(work, self._timed, retry=retry)
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        """Assign the first file in the queue, once the event times of all files in it are known."""
+        if not self._waits_for_times:
+            super().handle_split_request(subtask_id)
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
@@ -148,6 +164,8 @@ class FilesEnumerator(
             return state
         self._saved_strategy = _strategy_of(state.position)
         position = replace(state.position, partly_read=self._finished.stored())
+        if self._waits_for_times:
+            position = replace(position, times_by=msgspec.UNSET)
         if self._notifications is not None:
             position = replace(position, notified=self._notifications.saved(checkpoint_id))
         return replace(state, position=position)
@@ -156,6 +174,20 @@ class FilesEnumerator(
         """Delete the messages whose files are in the state of this checkpoint."""
         if self._notifications is not None:
             self._notifications.completed(checkpoint_id)
+
+    def _has_times(self, position: FilesPosition | None) -> bool:
+        """Whether the waiting files of a state have the event times that the options choose."""
+        return (
+            self.search.times is None or position is None or position.times_by == self.search.times.known_by
+        )
+
+    def _timed(self, files: list[FileSplit] | None, error: BaseException | None) -> None:
+        """Files that waited at the start of the run have their event times."""
+        if files is None:
+            raise self._not_discovered(error)
+        times = {file.split_id: file.event_time for file in files}
+        self._waits_for_times = False
+        self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
 
     def close(self) -> None:
         if self._notifications is not None:
@@ -293,6 +325,7 @@ class FilesEnumerator(
                 for page in self._pages
             )
             self._pages = deque(Page(splits) for splits in left if splits)
+            self._waiting_changes += 1
         return list(dropped.values())
 
     def _publish(self) -> None:

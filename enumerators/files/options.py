@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
@@ -104,6 +105,14 @@ FILE_ORDER: Option[str] = NextBatchOption(
     parse=one_of("modified", "name", "size"),
     doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
     "that tie are read in the order of their paths.",
+)
+EVENT_TIME_PATTERN: Option[TimePattern | None] = NextBatchOption(
+    name="eventTimePattern",
+    parse=optional(TimePattern.parse),
+    doc="eventTimeOrder: the date in the path of each file, which tells the event times of its rows: "
+    "dt=%Y-%m-%d/hour=%H. %Y %m %d %H %M %S, from the year to the smallest unit; * is any text without a "
+    "slash. Times are in timeZone, or in UTC. A file without such a date, or with several, stops the query.",
+    change_note="the times of files that wait are found again",
 )
 LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",
@@ -252,7 +261,8 @@ def _epoch_us(options: Options, option: Option[datetime | None], default: float)
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (
     PATHS, PATH_GLOB_FILTER, RECURSIVE_FILE_LOOKUP, MODIFIED_AFTER, MODIFIED_BEFORE, MAX_FILE_AGE, FILE_ORDER,
-    LATEST_FIRST, FILE_NAME_ONLY, INCLUDE_EXISTING_FILES, IGNORE_MISSING_FILES, SEEN_FILES, ALLOWED_LATENESS,
-    BACKFILL_INTERVAL, DISCOVERY, NOTIFICATION_QUEUES, NOTIFICATION_SERVICE, NOTIFICATION_VISIBILITY_TIMEOUT,
-    ON_LATE_FILE, ALLOW_OVERWRITES, CLEAN_SOURCE, CLEAN_SOURCE_RETENTION_DURATION, SOURCE_ARCHIVE_DIR,
+    EVENT_TIME_PATTERN, LATEST_FIRST, FILE_NAME_ONLY, INCLUDE_EXISTING_FILES, IGNORE_MISSING_FILES,
+    SEEN_FILES, ALLOWED_LATENESS, BACKFILL_INTERVAL, DISCOVERY, NOTIFICATION_QUEUES, NOTIFICATION_SERVICE,
+    NOTIFICATION_VISIBILITY_TIMEOUT, ON_LATE_FILE, ALLOW_OVERWRITES, CLEAN_SOURCE,
+    CLEAN_SOURCE_RETENTION_DURATION, SOURCE_ARCHIVE_DIR,
 )  # fmt: skip

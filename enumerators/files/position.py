@@ -51,6 +51,7 @@ class FilesPosition:
         moves: the moves of files since the original query started, oldest first.
         notified: the state of notifications; unset, and not stored, if files are only listed.
         listed: the options that chose the files before a cursor; unset, and not stored, without a cursor.
+        times_by: what the times of waiting files are known by; unset, and not stored, without eventTimeOrder.
     """
 
     seen: tuple[Segment, ...]
@@ -71,6 +72,7 @@ class FilesPosition:
     moves: tuple[PathRewrite, ...] = ()
     notified: NotificationsState | msgspec.UnsetType = msgspec.UNSET
     listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = msgspec.UNSET
+    times_by: str | msgspec.UnsetType = msgspec.UNSET
 
     def moved(self, rewrite: PathRewrite) -> FilesPosition:
         """The position after a move of the files."""

@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from flip27_source.enumerators.files import options as opts
+from flip27_source.enumerators.files.event_times import EventTimes, check_order
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
 from flip27_source.enumerators.files.listing.skipped_paths import SkippedPaths
@@ -38,15 +39,20 @@ class FileSearch:
     Args:
         may_be_emptied: all files of an object store may have been read and removed.
         keeps_etag: files are checked again by their ETags after they were found.
+        times: tells the event times of the files; None: they do not count.
     """
 
-    def __init__(self, options: Options, *, may_be_emptied: bool, keeps_etag: bool) -> None:
+    def __init__(
+        self, options: Options, *, may_be_emptied: bool, keeps_etag: bool, times: EventTimes | None = None
+    ) -> None:
         if options[opts.LATEST_FIRST] and options[opts.FILE_ORDER] != "modified":
             raise OptionError(
                 "option latestFirst is true, which orders files by modification time, but fileOrder is "
                 f"{options[opts.FILE_ORDER]}",
                 remedy="remove one of the two options",
             )
+        check_order(options)
+        self.times = times
         self.listing = Listing.of(options, may_be_emptied=may_be_emptied)
         self._options = options
         self._keeps_etag = keeps_etag
@@ -78,6 +84,7 @@ class FileSearch:
             _log.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
+        files = self._timed(files)
         if strategy.goes_by_names:
             lister.remember(current.unsettled)
         return files, self._counted(after)
@@ -89,7 +96,10 @@ class FileSearch:
         lister = _RequestedFiles(requested({path: requests[path] for path in unknown}))
         current = replace(current, listing=replace(self.listing, lister=lister))
         files, after = self._strategy.find(current, position)
-        return files, self._counted(after)
+        return self._timed(files), self._counted(after)
+
+    def _timed(self, files: list[FileSplit]) -> list[FileSplit]:
+        return files if self.times is None else self.times.timed(files)
 
     def _round(self, position: FilesPosition | None) -> DiscoveryRound:
         return DiscoveryRound(
@@ -103,8 +113,9 @@ class FileSearch:
 
     def _counted(self, position: FilesPosition) -> FilesPosition:
         count, listed = self._too_old.count, self._listed
-        is_same = (position.too_old, position.listed) == (count, listed)
-        return position if is_same else replace(position, too_old=count, listed=listed)
+        times_by = msgspec.UNSET if self.times is None else self.times.known_by
+        is_same = (position.too_old, position.listed, position.times_by) == (count, listed, times_by)
+        return position if is_same else replace(position, too_old=count, listed=listed, times_by=times_by)
 
     def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
         """A function that returns the split of a file, or None if its modification time excludes it."""

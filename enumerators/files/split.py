@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from flip27_source.event_time import EventTimeRange
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.split import SplitSize
 
@@ -34,6 +35,7 @@ class FileSplit:
         end: first byte after the range; None for the end of the file.
         version: distinguishes versions of one path if overwrites are allowed; otherwise None.
         etag: the object's ETag, if it is checked again before the file is cleaned; otherwise None.
+        event_time: the times of its rows, if it was found with eventTimeOrder; None if no row has one.
         moved: true if the file was moved after it was discovered: a copy may have another time and ETag.
     """
 
@@ -44,6 +46,7 @@ class FileSplit:
     end: int | None = None
     version: str | None = None
     etag: str | None = None
+    event_time: EventTimeRange | msgspec.UnsetType | None = msgspec.UNSET
     moved: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
     @property

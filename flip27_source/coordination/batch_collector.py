@@ -89,6 +89,9 @@ class Batch(Generic[SplitT]):
             reports=settings.reports,
         )
 
+    def splits(self) -> list[SplitT]:
+        return [*self._free, *(split for _, split in self._pinned)]
+
     def __bool__(self) -> bool:
         return bool(self._free or self._pinned or self._events)
 

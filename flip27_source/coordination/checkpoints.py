@@ -20,6 +20,7 @@ from .actions import PendingAction
 from .batch_sizing import BatchTimes, SizedLimits
 from .data_losses import DataLoss
 from .edit_values import AppliedEdit
+from .event_time_order import EventTimeProgress
 from .packing import Plan
 from .subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
 
@@ -64,6 +65,7 @@ class CheckpointSummary:
         data_losses: how often data was lost before it was read.
         backlog: the backlog after this checkpoint.
         sized: the limits of the batch and why they are these; None if batches do not size themselves.
+        event_time: how far batches are in event-time order; None if splits are handed out in another order.
         gauges: the numbers that the enumerator published.
     """
 
@@ -79,6 +81,7 @@ class CheckpointSummary:
     data_losses: int = 0
     backlog: Backlog = UNKNOWN_BACKLOG
     sized: SizedLimits | None = None
+    event_time: EventTimeProgress | None = None
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 
@@ -158,6 +161,7 @@ class Snapshot(Generic[SplitT]):
         actions: side effects that are due and not known to be done.
         delayed: side effects that wait for a delay. action_delay_ms: the delay in the run that stored them.
         times: the batches by which the next ones are sized; None if they are not.
+        event_time: how far batches are in event-time order; None if splits are handed out in another order.
     """
 
     metadata: CheckpointMetadata
@@ -168,6 +172,7 @@ class Snapshot(Generic[SplitT]):
     delayed: tuple[ActionPage, ...] = ()
     action_delay_ms: int | None = None
     times: BatchTimes | None = None
+    event_time: EventTimeProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic
 
+from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_mixins import PerformsActions
 from ..errors import ContractError, ProtocolError, QuarantineError
@@ -20,7 +21,7 @@ from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
-from .batch_collector import BatchCollector
+from .batch_collector import Batch, BatchCollector
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .batch_sizing import BatchSizer
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
@@ -35,6 +36,7 @@ from .checkpoints import (
 )
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
+from .event_time_order import EventTimeOrder
 from .ledger import Ledger
 from .packing import Plan
 from .report_results import ReportResults, notify_enumerator
@@ -87,6 +89,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._planned_at_ms = 0
         self._delay_is_unsaved = self._losses_are_unsaved = False
         self._sizer = BatchSizer.of(settings.options, None if restored is None else restored.times)
+        self._order = EventTimeOrder.of(settings.options, None if restored is None else restored.event_time)
         state = None
         if restored is not None:
             state = restored.enumerator_state
@@ -116,7 +119,8 @@ class SourceCoordinator(Generic[SplitT]):
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
-        return {**self._context.metrics.gauges, **known, **self._backlog.numbers()}
+        of_time = {} if self._order is None else self._order.progress.numbers()
+        return {**self._context.metrics.gauges, **known, **self._backlog.numbers(), **of_time}
 
     def start(self) -> None:
         if self._started:
@@ -174,6 +178,7 @@ class SourceCoordinator(Generic[SplitT]):
         # A slow page or partition must not delay the others.
         each_apart = self._rules.cuts_splits or self._rules.reader_bounds_splits
         plan = batch.plan(self.settings, each_apart=each_apart)
+        self._follow_event_time(batch, bounds)
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
         self._delay_is_unsaved = self._losses_are_unsaved = False
@@ -383,6 +388,20 @@ class SourceCoordinator(Generic[SplitT]):
             delayed=self._actions.delayed.stored(),
             action_delay_ms=self._actions.delayed.delay_ms,
             times=None if self._sizer is None else self._sizer.times,
+            event_time=None if self._order is None else self._order.progress,
+        )
+
+    def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
+        enumerator = self.enumerator
+        if self._order is None or not isinstance(enumerator, DiscoveringEnumerator):
+            return
+        postponed = [item.split for item in self._queues.splits()]
+        self._order.planned(
+            batch.splits(),
+            waiting=lambda: [*postponed, *enumerator._waiting_splits()],
+            left=len(postponed) + enumerator._waiting_count,
+            changes=enumerator._waiting_changes,
+            limits=limits,
         )
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
@@ -416,6 +435,7 @@ class SourceCoordinator(Generic[SplitT]):
             data_losses=ledger.loss_count,
             backlog=self._backlog,
             sized=None if self._sizer is None else self._sizer.times.decided,
+            event_time=None if self._order is None else self._order.progress,
             gauges=dict(self._context.metrics.gauges),
         )
 

@@ -270,6 +270,7 @@ class Editing(Generic[SplitT]):
                 delayed=tuple(sorted((*pages, *pages_again), key=lambda page: page.since_ms)),
                 action_delay_ms=present.action_delay_ms,
                 times=present.times,
+                event_time=present.event_time,
             ),
             changed=changed,
             left_alone=left_alone,

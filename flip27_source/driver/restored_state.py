@@ -61,7 +61,8 @@ class RestoredSavepoint:
         rewrite = source.options[PATH_REWRITE]
         self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
         found = stored if self._moved is None else self._moved.snapshot()
-        self.snapshot: Snapshot[Any] = replace(found, actions=(), delayed=())
+        # The watermark of a new query begins again.
+        self.snapshot: Snapshot[Any] = replace(found, actions=(), delayed=(), event_time=None)
 
     def complete(self, coordinator: SourceCoordinator[Any]) -> None:
         """Process the reports that are stored with the savepoint."""

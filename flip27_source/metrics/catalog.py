@@ -74,6 +74,17 @@ SPLITS = _of_source("flip27_splits", "{split}", "Splits by status.", "status")
 LATE_FILES = _of_source(
     "flip27_late_files", "{file}", "Files that arrived late, since the first start of the source."
 )
+LATE_SPLITS = _of_source(
+    "flip27_late_splits",
+    "{split}",
+    "Splits that were found too late for the watermark, since eventTimeOrder was set.",
+)
+SMALLEST_WATERMARK_DELAY = _of_source(
+    "flip27_smallest_watermark_delay_seconds",
+    "s",
+    "The smallest watermark delay with which nothing of the newest batch and the backlog is late, with "
+    "eventTimeOrder.",
+)
 TOO_OLD_FILES = _of_source(
     "flip27_too_old_files", "{file}", "Files skipped as too old, since the first start of the source."
 )

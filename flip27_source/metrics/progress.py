@@ -43,6 +43,8 @@ class SourceProgress:
         splits, files, bytes: planned for the batch; 0 unless ``is_new``.
         by_status: number of splits by status; the keys are those of ``STATUSES``.
         late_files, too_old_files, overwritten_files: since the source began; 0 if they are not counted.
+        late_splits: since eventTimeOrder was set; 0 if they are not counted.
+        smallest_watermark_delay_s: that loses nothing of batch and backlog; None without eventTimeOrder.
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
@@ -63,6 +65,8 @@ class SourceProgress:
     late_files: float = 0
     too_old_files: float = 0
     overwritten_files: float = 0
+    late_splits: float = 0
+    smallest_watermark_delay_s: float | None = None
     actions_given_up: float = 0
     data_losses: float = 0
     backlog_splits: float = 0
@@ -125,7 +129,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
     numbers = _numbers({**offset.summary, **reported})
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
-    slowest_ms = numbers.get("lastSlowestSubtaskMs")
+    slowest_ms, delay_ms = numbers.get("lastSlowestSubtaskMs"), numbers.get("smallestWatermarkDelayMs")
     return SourceProgress(
         uid=_uid(offset),
         checkpoint_id=offset.checkpoint_id,
@@ -138,6 +142,8 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         late_files=numbers.get("filesLate", 0),
         too_old_files=numbers.get("filesTooOld", 0),
         overwritten_files=numbers.get("filesOverwritten", 0),
+        late_splits=numbers.get("lateSplits", 0),
+        smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
         # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.

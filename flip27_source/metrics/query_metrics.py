@@ -165,6 +165,8 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.BACKLOG_BYTES: newest.backlog_bytes,
         catalog.BACKLOG_AGE: _seconds_since(newest.oldest_event_time, now),
         catalog.LATE_FILES: newest.late_files,
+        catalog.LATE_SPLITS: newest.late_splits,
+        catalog.SMALLEST_WATERMARK_DELAY: newest.smallest_watermark_delay_s,
         catalog.TOO_OLD_FILES: newest.too_old_files,
         catalog.OVERWRITTEN_FILES: newest.overwritten_files,
         catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,

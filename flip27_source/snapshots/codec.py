@@ -154,6 +154,7 @@ class SnapshotCodec:
             edits=list(snapshot.metadata.edits),
             answered=list(snapshot.metadata.answered),
             times=snapshot.times,
+            event_time=snapshot.event_time,
             savepoint=None if savepoint is None else str(savepoint),
             target=snapshot.metadata.target_directory,
             epoch=epoch,
@@ -224,6 +225,7 @@ class SnapshotCodec:
             delayed=tuple(document.delayed_actions(load)),
             action_delay_ms=raw.action_delay,
             times=raw.times,
+            event_time=raw.event_time,
         )
 
     def decode_state(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Any:

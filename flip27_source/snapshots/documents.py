@@ -20,6 +20,7 @@ from ..coordination.batch_sizing import BatchTimes
 from ..coordination.checkpoints import QuarantinedSplit
 from ..coordination.data_losses import DataLoss
 from ..coordination.edit_values import AppliedEdit
+from ..coordination.event_time_order import EventTimeProgress
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
@@ -173,6 +174,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     edits: list[AppliedEdit] = []
     answered: list[str] = []
     times: BatchTimes | None = None
+    event_time: EventTimeProgress | None = None
     savepoint: str | None = None
     target: str | None = None
     epoch: int = 0

@@ -147,7 +147,8 @@ def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> d
     published = {ascii(name)[1:-1][:60]: value for name, value in sorted(metrics.gauges.items())[:20]}
     of_live = {"positions": positions} if positions else {}
     sized = {} if metrics.sized is None else {"sized": msgspec.to_builtins(metrics.sized)}
-    return known | published | metrics.backlog.numbers() | sized | of_live
+    of_time = {} if metrics.event_time is None else metrics.event_time.numbers()
+    return known | published | metrics.backlog.numbers() | of_time | sized | of_live
 
 
 def _damaged(value: Any) -> CorruptStateError:

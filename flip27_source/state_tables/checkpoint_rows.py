@@ -152,6 +152,7 @@ def _checkpoint_row(
         "ignored": raw.ledger.ignored_count,
         "data_losses": raw.ledger.loss_count,
         "sized": None if raw.times is None or raw.times.decided is None else canonical(raw.times.decided),
+        "event_time": None if raw.event_time is None else canonical(raw.event_time),
         "actions": len(actions),
         "delayed_actions": sum(page.count - page.done for page in raw.delayed),
         "report_demand": raw.reports,

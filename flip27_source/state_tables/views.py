@@ -101,6 +101,13 @@ _view(
     Column(
         "sized", _STRING, "the limits of its batch by `targetBatchDuration`, and why they are these; JSON"
     ),
+    Column(
+        "event_time",
+        _STRING,
+        "how far batches are with `eventTimeOrder`: the largest time in a batch, the smallest watermark "
+        "delay that loses nothing of its batch and the backlog, and how many splits were found too "
+        "late; JSON",
+    ),
     _key("actions", _LONG, "side effects that are due and still to be performed"),
     _key("delayed_actions", _LONG, "side effects that wait for a time, such as the deletion of files"),
     _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),

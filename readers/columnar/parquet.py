@@ -16,8 +16,10 @@ from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
+from flip27_source.event_time import EventTimeRange
 from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Option, Options
+from flip27_source.reader import KnowsEventTimes
 from flip27_source.readers.columnar.conversions import (
     WIDENING,
     Conversion,
@@ -28,10 +30,13 @@ from flip27_source.readers.columnar.conversions import (
 )
 from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
+from flip27_source.readers.columnar.parquet_times import times_in_footer
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
 from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.merging import with_leaves
+from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 32 << 20
@@ -56,7 +61,7 @@ PARQUET_CONVERSIONS: Conversions = (
 )
 
 
-class ParquetReader(ColumnarReader):
+class ParquetReader(KnowsEventTimes, ColumnarReader):
     """Reads the rows of Parquet files as Spark's own source does for a given schema.
 
     A range of a file holds the row groups whose middle is in the range, as in parquet-mr.
@@ -70,6 +75,13 @@ class ParquetReader(ColumnarReader):
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
         with reading(split.path, options), _opened(split, options) as parquet:
             return _stored(parquet)
+
+    @classmethod
+    def event_times(cls, split: FileSplit, column: str, options: Options) -> EventTimeRange | None:
+        zone = java_zone(options[TIME_ZONE] or "UTC")
+        with reading(split.path, options), _opened(split, options) as parquet:
+            metadata = parquet.metadata
+        return times_in_footer(split.path, metadata, column, zone)
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         with _opened(split, self.context.options, fetched) as parquet:

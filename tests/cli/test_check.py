@@ -297,6 +297,31 @@ def test_without_a_reader_the_one_that_the_names_of_files_tell_is_checked(tmp_pa
     assert {found[name].status for name in ("options", "path", "listing")} == {Status.OK}
 
 
+def test_the_watermark_delay_that_a_backlog_needs_is_compared_with_that_of_the_user(tmp_path: Path) -> None:
+    for name in ("a-2024-01-02", "b-2024-01-01", "c-2024-01-01"):
+        (tmp_path / f"{name}.txt").write_text("a line\n")
+    options = {
+        "reader": "text",
+        "eventTimeOrder": "true",
+        "eventTimePattern": "%Y-%m-%d",
+        "maxFilesPerTrigger": "1",
+    }
+    found = of_source(tmp_path, **options)["event time"]
+    assert found.status is Status.OK
+    assert found.found == (
+        "a watermark delay of 86400 s loses nothing of 3 files, whose times are from "
+        "2024-01-01T00:00:00+00:00 to 2024-01-02T23:59:59.999999+00:00"
+    )
+    warned = of_source(tmp_path, **options, watermarkDelay="1 hour")["event time"]
+    assert warned.status is Status.WARNING
+    assert warned.found.endswith("; watermarkDelay is 3600 s")
+    assert warned.remedy is not None
+    assert warned.remedy.startswith("set withWatermark and watermarkDelay to at least 86400 s")
+    (tmp_path / "undated.txt").touch()
+    failed = of_source(tmp_path, **options)["event time"]
+    assert (failed.status, "undated.txt has no event time" in failed.found) == (Status.FAILED, True)
+
+
 def test_a_reader_that_is_not_chosen_in_time_is_not_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

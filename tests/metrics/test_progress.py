@@ -71,6 +71,12 @@ def test_counts_of_late_files_are_distinguished_from_gauges_of_an_author() -> No
     assert source.gauges == {"partitions": 7}
 
 
+def test_the_watermark_delay_of_a_backlog_is_in_seconds() -> None:
+    source = only_source(changed(FIRST, summary={"smallestWatermarkDelayMs": 3_600_001, "lateSplits": 2}))
+    assert (source.smallest_watermark_delay_s, source.late_splits, source.gauges) == (3600.001, 2, {})
+    assert only_source(FIRST).smallest_watermark_delay_s is None
+
+
 def test_only_numbers_are_gauges() -> None:
     assert only_source(changed(FIRST, summary={"region": "eu", "ready": True})).gauges == {}
 

@@ -8,8 +8,9 @@ import random
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.file_ids import FileSplitId
@@ -23,6 +24,7 @@ from flip27_source.testing.under_test import SourceUnderTest
 
 from .landing import NAMES, OUT_OF_REACH, Landing, LocalLanding, SimulatedLanding, register_file_system
 from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
+from .ordering import Ordering, check_order
 from .query import Query
 from .sources import LINE
 
@@ -86,6 +88,8 @@ class FilesLife(Life):
         # Drawn from a separate generator, so that the other random decisions of a seed do not change.
         self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
         self._add_options_of_cleaning()
+        self.ordering = Ordering(of.outcome.seed, self.NAME)
+        self.options = self.ordering.redraw(self.options)
         self.is_always_cleaned = "cleanSource" in self.options
         self.arrived_ms: dict[str, int] = {}
         self.arrived: dict[str, list[str]] = {}
@@ -109,6 +113,7 @@ class FilesLife(Life):
             self.is_always_cleaned = False
             self._add_options_of_cleaning()
         super().redraw()
+        self.options = self.ordering.redraw(self.options)
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
@@ -120,7 +125,7 @@ class FilesLife(Life):
     def arrive(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             number = len(self.arrived)
-            name = f"{number}{self.random.choice(NAMES)}"
+            name = self.ordering.dated(f"{number}{self.random.choice(NAMES)}")
             rows = [f"{number}-{line}" for line in range(self.random.choice((0, 1, 3)))]
             content = "".join(f"{row}\n" for row in rows).encode()
             if self.random.random() < 0.1:
@@ -164,6 +169,10 @@ class FilesLife(Life):
             self.of.tell(f"refused: {error}")
         else:
             self.asked.add(request.request_id)
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        if before is not None:
+            check_order(before, snapshot)
 
     def _splits_of(self, offset: Offset) -> list[str]:
         """The splits of a batch."""

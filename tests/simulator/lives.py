@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.errors import Flip27Error
 from flip27_source.savepoints.format import METADATA, read_savepoint
@@ -88,6 +89,9 @@ class Life:
 
     def started(self) -> None:
         """Called when a run of the query has started."""
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        """Check a batch in event-time order; ``before``: the checkpoint before it, if it had that order."""
 
     def rested(self) -> None:
         """Called when a run finds nothing new."""

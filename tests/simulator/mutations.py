@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,9 @@ from flip27_source.coordination.batch_sizing import BatchSizer, BatchTimes
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
+from flip27_source.coordination.event_time_order import EventTimeOrder
 from flip27_source.coordination.subtask_reports import ReportDemand
+from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.driver import reports
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
@@ -27,6 +30,7 @@ from flip27_source.driver.restored_state import StateRestorer
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.files import archive as file_archive
 from flip27_source.enumerators.files.archive import RemoteFile
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.cluster import Cluster
@@ -98,6 +102,38 @@ def a_restart_forgets_how_long_batches_took(of: Any, options: Any, _: BatchTimes
 def a_batch_does_not_keep_to_the_limits_that_were_decided(tighten: Any, self: Any, limits: Any) -> Any:
     tighten(self, limits)
     return limits or UNLIMITED
+
+
+@mutation_of_files
+@around(FilesEnumerator, "_has_times")
+def files_that_wait_keep_the_event_times_of_another_pattern(*_: Any) -> bool:
+    return True
+
+
+@mutation_of_files
+@around(FilesEnumerator, "_sort_waiting")
+def files_that_are_found_while_others_get_their_event_times_are_lost(
+    sort: Any, self: FilesEnumerator, *change: Any
+) -> None:
+    if change:
+        self._pages = deque(list(self._pages)[:1])
+    sort(self, *change)
+
+
+@mutation_of_files
+@around(DiscoveringEnumerator, "handle_split_request")
+def files_that_are_found_later_wait_for_those_that_were_found_before(
+    request: Any, self: DiscoveringEnumerator[Any], subtask_id: int
+) -> None:
+    is_in_order, self._by_event_time = self._by_event_time, False
+    request(self, subtask_id)
+    self._by_event_time = is_in_order
+
+
+@mutation_of_files
+@around(EventTimeOrder, "of")
+def a_restart_forgets_the_largest_event_time(of: Any, options: Any, _: Any) -> Any:
+    return of(options, None)
 
 
 @mutation

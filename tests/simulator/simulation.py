@@ -20,18 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flip27_source.coordination.checkpoints import LedgerState
+from flip27_source.coordination.checkpoints import LedgerState, Snapshot
 from flip27_source.coordination.data_losses import DataLoss
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
 from flip27_source.snapshots import file_names
-from flip27_source.snapshots.documents import StoredDocument
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.documents import CheckpointDocument, StoredDocument
 from flip27_source.snapshots.driver_epochs import drivers
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_contents import decode_stored_report
-from flip27_source.snapshots.segment_files import check_packed
+from flip27_source.snapshots.segment_files import check_packed, unpack_segment
 from flip27_source.snapshots.store import LocalStore, Store
 from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.testing.spark_side import as_value
@@ -594,17 +595,30 @@ class Simulation:
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
         before: StoredDocument | None = None
+        snapshot: Snapshot[Any] | None = None
         for offset in self.query.offsets[-retained:]:
             try:
                 document = document_at(store, offset)
                 check_sizes(before, document.raw, offset.summary)
                 before = document.raw
+                if document.raw.event_time is not None:
+                    earlier, snapshot = snapshot, self._snapshot_of(store, offset, document)
+                    self.life.check_document(earlier, snapshot)
+                else:
+                    snapshot = None
                 for segment in sorted(document.segments):
                     stored = store.read(file_names.segment_file(str(offset.lineage), segment))
                     check_packed(segment, stored, None)
             except Flip27Error as error:
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
+
+    def _snapshot_of(self, store: Store, offset: Offset, document: CheckpointDocument) -> Snapshot[Any]:
+        def load(name: str) -> bytes:
+            return unpack_segment(name, store.read(file_names.segment_file(str(offset.lineage), name)))
+
+        codec = SnapshotCodec(self.query.source.enumerator_type)
+        return codec.decode(document, load, with_plan=True)
 
     def _check_line(self) -> None:
         """Check that the state alone shows the line that Spark has committed.

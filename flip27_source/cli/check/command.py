@@ -41,10 +41,12 @@ from flip27_source.source_checks import (
     skipped,
     warning,
 )
-from flip27_source.source_options import CORE_OPTIONS, STATE_LOCATION
+from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
+from .event_time import CHECK as EVENT_TIME
+from .event_time import backlog_in_order
 from .executors import executors
 from .locations import asked_root, has_path, path_of, queues, shared_probe, source_path, state_location
 from .machine import (
@@ -238,6 +240,8 @@ class SourceCheck:
             if self.first is not None and source.reader_name != ANY_READER:
                 first = self.first
                 yield finding_of("schema", lambda: self._of_file(source, first))
+                if source.options[EVENT_TIME_ORDER]:
+                    yield finding_of(EVENT_TIME, lambda: backlog_in_order(source))
 
     def _of_state(self, source: Source, state: Iterator[Finding] | None) -> Iterator[Finding]:
         if state is not None:

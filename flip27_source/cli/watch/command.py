@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flip27_source.coordination.batch_sizing import SizedLimits
+from flip27_source.coordination.event_time_order import EventTimeProgress
 
 from ..commands import command, option, seconds
 from ..rendering import Answer
@@ -35,7 +36,8 @@ _BAR_WIDTH = 24
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
     "created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, backlog_age_s, "
-    "sized (target_ms, reason, files, rows, bytes), live, finished, quarantined, rows_per_s, splits_per_s, "
+    "sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, "
+    "late), live, finished, quarantined, rows_per_s, splits_per_s, "
     "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
@@ -94,8 +96,10 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    parts: list[RenderableType] = [numbers, *_sized(frame.sized), _subtasks(frame.subtasks)]
-    return Panel(Group(*parts), title=escape(frame.lineage), title_align="left")
+    lines = (*_sized(frame.sized), *_late(frame.event_time))
+    return Panel(
+        Group(numbers, *lines, _subtasks(frame.subtasks)), title=escape(frame.lineage), title_align="left"
+    )
 
 
 def _sized(limits: SizedLimits | None) -> list[Text]:
@@ -109,6 +113,15 @@ def _sized(limits: SizedLimits | None) -> list[Text]:
     )
     most = " or ".join(amount for amount in amounts if amount)
     return [Text(f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})")]
+
+
+def _late(progress: EventTimeProgress | None) -> list[Text]:
+    """A line on the watermark that the backlog needs, if it is read in event-time order."""
+    if progress is None:
+        return []
+    late = f"; {_count(progress.late, 'split')} found too late" if progress.late else ""
+    delay_s = progress.smallest_delay_ms / 1000
+    return [Text(f"a watermark delay of {delay_s:g} s loses nothing of the backlog{late}")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:

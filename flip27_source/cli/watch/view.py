@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from flip27_source.coordination.batch_sizing import SizedLimits
+from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
@@ -56,6 +57,8 @@ class Frame:
         backlog_rows, backlog_bytes, backlog_age_s: rows and bytes of the backlog, and the age of its oldest
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
+        event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
+            nothing.
         finished, quarantined: numbers of splits since the source's first start.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
             rows_per_s is None unless tasks report.
@@ -76,6 +79,7 @@ class Frame:
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
     sized: SizedLimits | None = None
+    event_time: EventTimeProgress | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
@@ -157,6 +161,7 @@ class Watcher:
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             sized=None if document.raw.times is None else document.raw.times.decided,
+            event_time=document.raw.event_time,
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],

@@ -11,6 +11,7 @@ from flip27_source.coordination.batch_sizing import BatchSizer
 from flip27_source.enumerator import Backlog
 from flip27_source.split import SplitSize
 from scripts.made_page import write_or_check
+from scripts.svg import line, svg, text
 
 PICTURE = Path(__file__).parents[1] / "docs" / "batch_size.svg"
 
@@ -63,41 +64,25 @@ def picture() -> str:
     """The whole SVG."""
     top, bottom = y(1.3 * TARGET_S), y(0.7 * TARGET_S)
     width, slower = x(BATCHES - 1) - LEFT, x(SLOWER_FROM)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-            "<title>The duration of batches with a target and with a fixed limit</title>",
-            f"<style>\n{STYLE}\n</style>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-            f'<rect class="near" x="{LEFT}" y="{top:.1f}" width="{width:.1f}" height="{bottom - top:.1f}"/>',
-            *_axes(),
-            f'<line class="change" x1="{slower:.1f}" y1="{TOP}" x2="{slower:.1f}" y2="{y(0):.1f}"/>',
-            _text(slower - 205, TOP + 10, "a file takes three times as long"),
-            _line("fixed", durations(None)),
-            _line("sized", durations(BatchSizer(1000 * TARGET_S, 1000 * TARGET_S))),
-            _text(x(4), y(TARGET_S) - 8, f"targetBatchDuration={TARGET_S}s", "sized"),
-            _text(x(4), y(12) - 8, f"maxFilesPerTrigger={FIXED_FILES}", "fixed"),
-            "</svg>",
-            "",
-        ]
-    )
+    parts = [
+        f'<rect class="near" x="{LEFT}" y="{top:.0f}" width="{width:.0f}" height="{bottom - top:.0f}"/>',
+        line("axis", LEFT, y(0), x(BATCHES - 1), y(0)),
+        *(text(LEFT - 36, y(at) + 4, f"{at} s") for at in range(0, LONGEST_S + 1, 30)),
+        *(text(x(at) - 4, HEIGHT - 20, str(at + 1)) for at in range(0, BATCHES, 4)),
+        text(x(BATCHES // 2) - 20, HEIGHT - 4, "batch"),
+        line("change", slower, TOP, slower, y(0)),
+        text(slower - 205, TOP + 10, "a file takes three times as long"),
+        _course("fixed", durations(None)),
+        _course("sized", durations(BatchSizer(1000 * TARGET_S, 1000 * TARGET_S))),
+        text(x(4), y(TARGET_S) - 8, f"targetBatchDuration={TARGET_S}s", "sized"),
+        text(x(4), y(12) - 8, f"maxFilesPerTrigger={FIXED_FILES}", "fixed"),
+    ]
+    return svg(WIDTH, HEIGHT, "The duration of batches with a target and with a fixed limit", STYLE, parts)
 
 
-def _axes() -> list[str]:
-    lines = [f'<line class="axis" x1="{LEFT}" y1="{y(0):.1f}" x2="{x(BATCHES - 1):.1f}" y2="{y(0):.1f}"/>']
-    seconds = [_text(LEFT - 36, y(at) + 4, f"{at} s") for at in range(0, LONGEST_S + 1, 30)]
-    batches = [_text(x(at) - 4, HEIGHT - 20, str(at + 1)) for at in range(0, BATCHES, 4)]
-    return [*lines, *seconds, *batches, _text(x(BATCHES // 2) - 20, HEIGHT - 4, "batch")]
-
-
-def _line(kind: str, seconds: Sequence[float]) -> str:
-    points = " ".join(f"{x(batch):.1f},{y(took):.1f}" for batch, took in enumerate(seconds))
+def _course(kind: str, seconds: Sequence[float]) -> str:
+    points = " ".join(f"{x(batch):.0f},{y(took):.0f}" for batch, took in enumerate(seconds))
     return f'<polyline class="{kind}" points="{points}"/>'
-
-
-def _text(left: float, baseline: float, text: str, kind: str = "") -> str:
-    of_kind = f' class="{kind}"' if kind else ""
-    return f'<text{of_kind} x="{left:.1f}" y="{baseline:.1f}">{text}</text>'
 
 
 if __name__ == "__main__":

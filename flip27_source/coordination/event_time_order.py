@@ -1,0 +1,184 @@
+"""Backlogs in event-time order: splits in, the smallest watermark delay that loses nothing out. Pure.
+
+Spark moves a watermark between two batches, to the largest event time so far less the delay, and drops rows
+at or before it. So a batch must end where (largest time handed out) - delay < (smallest time still waiting).
+Splits are handed out in the order of their middles (``event_time``); what is found here is the smallest delay
+with which that holds at the end of every batch, as the limits will cut them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import msgspec
+
+from ..event_time import event_time_of, place_of
+from ..log import LOG
+from ..options import Options
+from ..source_options import EVENT_TIME_ORDER, TARGET_BATCH_DURATION, WATERMARK_DELAY
+from ..split import SourceSplit, size_of
+from .batch_limits import BatchBudget, Limits
+
+_NEVER_US = 2**63
+
+
+class EventTimeProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far in event time the batches of a query are.
+
+    Attributes:
+        latest_us: the largest event time in any batch so far, in microseconds since the epoch; None: none.
+        middle_2us: the largest middle of a split in any batch so far, times two.
+        smallest_delay_ms: the smallest watermark delay that loses nothing of the newest batch and of the
+            splits that wait after it.
+        late: the number of splits that were found too late: after splits behind them in the order were in a
+            batch, and with times that were more than ``watermarkDelay`` past.
+    """
+
+    latest_us: int | None = None
+    middle_2us: int | None = None
+    smallest_delay_ms: int = 0
+    late: int = 0
+
+    def numbers(self) -> dict[str, int]:
+        """What offsets and progress events show, by the names that they use."""
+        late = {"lateSplits": self.late} if self.late else {}
+        return {"smallestWatermarkDelayMs": self.smallest_delay_ms} | late
+
+    def after(self, batch: Iterable[SourceSplit], delay_ms: int) -> EventTimeProgress:
+        """The progress after a batch of these splits, with a watermark delayed by ``delay_ms``."""
+        latest_us, middle_2us, late = self.latest_us, self.middle_2us, self.late
+        for split in batch:
+            times = event_time_of(split)
+            if times is None:
+                continue
+            if self.middle_2us is not None and times.middle_2us < self.middle_2us:
+                late += needed_delay_ms(self.latest_us, times.earliest_us) > delay_ms
+            latest_us = times.latest_us if latest_us is None else max(latest_us, times.latest_us)
+            middle_2us = times.middle_2us if middle_2us is None else max(middle_2us, times.middle_2us)
+        return msgspec.structs.replace(self, latest_us=latest_us, middle_2us=middle_2us, late=late)
+
+
+def needed_delay_ms(latest_us: int | None, earliest_us: int) -> int:
+    """The smallest delay with which a row of ``earliest_us`` is kept once ``latest_us`` was in a batch.
+
+    Spark keeps watermarks in whole milliseconds, and drops rows at the watermark.
+    """
+    return 0 if latest_us is None else max(0, latest_us // 1000 + 1 + -earliest_us // 1000)
+
+
+def delays_ms(
+    latest_us: int | None, waiting: Sequence[SourceSplit], limits: Limits | None
+) -> list[tuple[int, int]]:
+    """For each coming end of a batch, the last one first: how many splits wait then, and the smallest delay
+    that loses nothing of them from then on.
+
+    Args:
+        latest_us: the largest event time in any batch so far.
+        waiting: the waiting splits, in order.
+        limits: of all coming batches; None: any split may be the last one of its batch.
+    """
+    times = [event_time_of(split) for split in waiting]
+    from_end = (_NEVER_US if one is None else one.earliest_us for one in reversed(times))
+    earliest_us = list(accumulate(from_end, min))[::-1]
+    ends: list[tuple[int, int]] = []
+    budget: BatchBudget | None = None  # of the batch that is being filled; None: before the next one
+    for place, split in enumerate(waiting):
+        size = size_of(split)
+        if budget is None or limits is None or not budget.fits(size):
+            ends.append((len(waiting) - place, needed_delay_ms(latest_us, earliest_us[place])))
+            budget = BatchBudget(limits or Limits())
+        budget.take(size)
+        one = times[place]
+        if one is not None:
+            latest_us = one.latest_us if latest_us is None else max(latest_us, one.latest_us)
+    ends.reverse()
+    return list(accumulate(ends, lambda after, end: (end[0], max(after[1], end[1]))))
+
+
+def smallest_delay_ms(splits: Iterable[SourceSplit], options: Options) -> int:
+    """The smallest watermark delay that loses nothing of these splits, if they are read first, in order."""
+    limits = Limits.of(options) if options[TARGET_BATCH_DURATION] is None else None
+    ends = delays_ms(None, sorted(splits, key=place_of), limits)
+    return ends[-1][1] if ends else 0
+
+
+@dataclass(eq=False, repr=False)
+class EventTimeOrder:
+    """Follows the batches of a query whose splits are handed out in event-time order.
+
+    Attributes:
+        progress: how far they are; stored in the document.
+        watermark_delay_ms: the delay that the user says the query's watermark has; None: not said.
+    """
+
+    progress: EventTimeProgress
+    watermark_delay_ms: int | None
+    limits_are_known: bool
+    _ends: list[tuple[int, int]] = field(default_factory=list, init=False)
+    # The number of changes, the limits and the number of waiting splits for which the ends are known.
+    _known_for: tuple[int, Limits | None, int] | None = field(default=None, init=False)
+    _has_warned: bool = field(default=False, init=False)
+
+    @classmethod
+    def of(cls, options: Options, progress: EventTimeProgress | None) -> EventTimeOrder | None:
+        """The follower of a run; None if its splits are handed out in another order.
+
+        Args:
+            progress: of earlier runs of the same query, whose watermark Spark keeps.
+        """
+        if not options.get(EVENT_TIME_ORDER.name, False):
+            return None
+        delay_s = options[WATERMARK_DELAY]
+        return cls(
+            progress=progress or EventTimeProgress(),
+            watermark_delay_ms=None if delay_s is None else round(delay_s * 1000),
+            limits_are_known=options[TARGET_BATCH_DURATION] is None,
+        )
+
+    def planned(
+        self,
+        batch: Iterable[SourceSplit],
+        *,
+        waiting: Callable[[], Sequence[SourceSplit]],
+        left: int,
+        changes: int,
+        limits: Limits,
+    ) -> None:
+        """A batch was planned; warns, once, if the user's delay is too small.
+
+        Args:
+            waiting: returns the splits that wait after it, in order; called only if it is not known how the
+                next batches end.
+            left: their number. changes: the number of times that splits were added to them or removed.
+            limits: of this batch, and of the next ones unless batches size themselves.
+        """
+        batch = list(batch)
+        before = self.progress
+        earliest_us = min((one.earliest_us for one in map(event_time_of, batch) if one), default=_NEVER_US)
+        after = before.after(batch, self.watermark_delay_ms or 0)
+        known_limits = limits if self.limits_are_known else None
+        is_as_expected = self._known_for == (changes, known_limits, left + len(batch))
+        while self._ends and self._ends[-1][0] > left:
+            self._ends.pop()
+        if not is_as_expected or (left and (not self._ends or self._ends[-1][0] != left)):
+            self._ends = delays_ms(after.latest_us, waiting(), known_limits)
+        self._known_for = (changes, known_limits, left)
+        to_come_ms = self._ends[-1][1] if self._ends else 0
+        smallest_ms = max(needed_delay_ms(before.latest_us, earliest_us), to_come_ms)
+        self.progress = msgspec.structs.replace(after, smallest_delay_ms=smallest_ms)
+        self._warn()
+
+    def _warn(self) -> None:
+        smallest_ms, delay_ms = self.progress.smallest_delay_ms, self.watermark_delay_ms
+        if self._has_warned or delay_ms is None or smallest_ms <= delay_ms:
+            return
+        self._has_warned = True
+        LOG.warning(
+            "watermarkDelay is %g s, and the smallest watermark delay that loses nothing of the backlog is "
+            "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or use "
+            "smaller files or larger batches",
+            delay_ms / 1000,
+            smallest_ms / 1000,
+        )

@@ -1,0 +1,43 @@
+"""EventTimeRange: the event times in a split, and the order of splits by them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
+    """The event times of the rows in a split.
+
+    A split has one as the attribute or property ``event_time``, which is None if no row has a time. It may be
+    wider than the rows, never narrower.
+
+    Attributes:
+        earliest_us, latest_us: the smallest and largest time, in microseconds since the epoch (UTC).
+    """
+
+    earliest_us: int
+    latest_us: int
+
+    @property
+    def middle_2us(self) -> int:
+        """The middle, times two: by the middles splits are put in order."""
+        return self.earliest_us + self.latest_us
+
+
+def event_time_of(split: Any) -> EventTimeRange | None:
+    """The event times of a split; None if it has none, or if they are not known."""
+    times = getattr(split, "event_time", None)
+    return times if isinstance(times, EventTimeRange) else None
+
+
+def place_of(split: Any) -> float:
+    """Where a split is in event-time order; one without times is first, because its place does not matter.
+
+    Two splits lose least in the order of their middles: between them, the watermark has to be delayed by the
+    latest time of the first less the earliest of the second, and that is smaller than the other way round
+    exactly if the middle of the first is the smaller one.
+    """
+    times = event_time_of(split)
+    return float("-inf") if times is None else times.middle_2us

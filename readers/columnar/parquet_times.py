@@ -1,0 +1,100 @@
+"""The smallest and largest time in a column of a Parquet file, by the statistics in its footer."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+
+from flip27_source.errors import DiscoveryError
+from flip27_source.event_time import EventTimeRange
+
+_PER_SECOND = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+_DAY_S = 86_400
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def times_in_footer(
+    path: str, metadata: pq.FileMetaData, column: str, zone: dt.tzinfo
+) -> EventTimeRange | None:
+    """The times in a column; None if no row has one.
+
+    Args:
+        zone: of dates, and of timestamps that are in local time.
+
+    Raises:
+        DiscoveryError: there is no such column of times, or a row group has no statistics of it.
+    """
+    number = _number_of(path, metadata, column)
+    unit, is_local = _unit_of(path, metadata.schema.column(number), column)
+    bounds = list(_bounds(path, metadata, number, column))
+    if not bounds:
+        return None
+    earliest = min(low for low, _ in bounds)
+    latest = max(high for _, high in bounds)
+    if unit == 0:  # days
+        earliest_us, latest_us = earliest * _DAY_S * 1_000_000, (latest + 1) * _DAY_S * 1_000_000 - 1
+    else:
+        earliest_us, latest_us = earliest * 1_000_000 // unit, -(-latest * 1_000_000 // unit)
+    if is_local:
+        earliest_us, latest_us = _in_utc(earliest_us, zone, fold=0), _in_utc(latest_us, zone, fold=1)
+    return EventTimeRange(earliest_us=earliest_us, latest_us=latest_us)
+
+
+def _number_of(path: str, metadata: pq.FileMetaData, column: str) -> int:
+    names = [metadata.schema.column(number).path for number in range(len(metadata.schema))]
+    if column in names:
+        return names.index(column)
+    alike = [number for number, name in enumerate(names) if name.lower() == column.lower()]
+    if len(alike) != 1:
+        raise DiscoveryError(
+            f"{path} has no column {column} (option eventTimeColumn); its columns are {names[:30]}",
+            remedy="set eventTimeColumn to a column of timestamps or dates that all files have; or set "
+            "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter",
+        )
+    return alike[0]
+
+
+def _unit_of(path: str, column: pq.ColumnSchema, name: str) -> tuple[int, bool]:
+    """The parts of a second that values count, 0 for days; and whether they are in local time."""
+    kind = json.loads(column.logical_type.to_json())
+    if kind["Type"] == "Date":
+        return 0, True
+    if kind["Type"] == "Timestamp":
+        return _PER_SECOND[kind["timeUnit"]], not kind["isAdjustedToUTC"]
+    raise DiscoveryError(
+        f"{path}: column {name} (option eventTimeColumn) is stored as {column.physical_type} "
+        f"({kind['Type']}), which has no statistics of times",
+        remedy="set eventTimeColumn to a column of timestamps or dates, or eventTimePattern if the paths "
+        "have dates; Spark writes timestamps with statistics if spark.sql.parquet.outputTimestampType is "
+        "TIMESTAMP_MICROS, not INT96",
+    )
+
+
+def _bounds(path: str, metadata: pq.FileMetaData, number: int, column: str) -> Iterator[tuple[int, int]]:
+    """The smallest and largest number of each row group that has one."""
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(number)
+        statistics = chunk.statistics
+        if statistics is not None and statistics.has_min_max:
+            yield statistics.min_raw, statistics.max_raw
+        elif chunk.num_values and (
+            statistics is None or not statistics.has_null_count or statistics.null_count < chunk.num_values
+        ):
+            raise DiscoveryError(
+                f"{path} has no statistics of column {column} (option eventTimeColumn)",
+                remedy="set eventTimePattern, if the paths have dates; or write the file again with "
+                "statistics; or leave it out with pathGlobFilter",
+            )
+
+
+def _in_utc(local_us: int, zone: dt.tzinfo, *, fold: int) -> int:
+    """A local time in UTC; of an hour that comes twice, ``fold`` 0 means the first and 1 the second."""
+    try:
+        local = (_EPOCH + dt.timedelta(microseconds=local_us)).replace(tzinfo=zone, fold=fold)
+        offset = local.utcoffset() or dt.timedelta()
+    except OverflowError:  # before year 1 or after year 9999
+        offset = dt.timedelta()
+    return local_us - offset // dt.timedelta(microseconds=1)

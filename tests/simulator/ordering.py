@@ -1,0 +1,95 @@
+"""Event-time order in some of the simulated queries of files, whose names then have dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import Any
+
+from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.coordination.event_time_order import needed_delay_ms
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.options import EVENT_TIME_PATTERN, LATEST_FIRST
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.enumerators.files.time_pattern import TimePattern
+from flip27_source.event_time import event_time_of, place_of
+from flip27_source.source_options import EVENT_TIME_ORDER, WATERMARK_DELAY
+
+from .lives import DefectFound
+
+_NAMES = (EVENT_TIME_ORDER.name, EVENT_TIME_PATTERN.name, WATERMARK_DELAY.name)
+_PATTERNS = ("/%Y-%m-%d_", "/%Y-%m-%d_", "/%Y-%m-")
+_FIRST = dt.date(2024, 1, 1)
+
+
+class Ordering:
+    """The options of event-time order, and the dates in the names of files.
+
+    It draws from a generator of its own: seeds without this order are the same with and without it.
+    """
+
+    def __init__(self, seed: int, name: str) -> None:
+        self._random = random.Random(f"order {seed} {name}")
+        self.is_used = self._random.random() < 0.3
+
+    def dated(self, name: str) -> str:
+        """The name of a file, with the date of its rows."""
+        if not self.is_used:
+            return name
+        return f"{_FIRST + dt.timedelta(days=self._random.randrange(90))}_{name}"
+
+    def redraw(self, options: dict[str, str]) -> dict[str, str]:
+        """The options with another pattern, or in another order."""
+        if not self.is_used:
+            return options
+        others = {name: value for name, value in options.items() if name not in _NAMES}
+        if self._random.random() < 0.25:
+            return others
+        others.pop(LATEST_FIRST.name, None)
+        values = ("true", self._random.choice(_PATTERNS), self._random.choice(("0s", "3 days")))
+        return others | dict(zip(_NAMES, values, strict=True))
+
+
+def check_order(before: Snapshot[FileSplit], snapshot: Snapshot[FileSplit]) -> None:
+    """Check the order of a batch, and the watermark delay that was computed for it.
+
+    Args:
+        before, snapshot: the state of the checkpoint before it, and its own.
+
+    Raises:
+        DefectFound: a file that waits has another event time than its name, or should have been in the batch,
+            or the delay loses rows.
+    """
+    progress = snapshot.event_time
+    if progress is None:
+        return
+    number, state = snapshot.metadata.checkpoint_id, snapshot.enumerator_state
+    held: list[FileSplit] = list(FilesEnumerator.splits_in(state))
+    _check_times(number, None if state.position is None else state.position.times_by, held)
+    planned = [split for item in snapshot.plan.assignments for split in item.splits]
+    latest_us = None if before.event_time is None else before.event_time.latest_us
+    _check_delay(number, latest_us, planned, progress.smallest_delay_ms)
+    waiting = [*held, *(item.split for item in snapshot.ledger.waiting)]
+    _check_delay(number, progress.latest_us, waiting, progress.smallest_delay_ms)
+    known = {split.split_id for item in before.plan.assignments for split in item.splits}
+    known |= {item.split.split_id for item in before.ledger.waiting}
+    known |= {item.split.split_id for item in before.ledger.quarantined}
+    taken = [] if snapshot.metadata.edits else [one for one in planned if one.split_id not in known]
+    if max(map(place_of, taken), default=0) > min(map(place_of, held), default=float("inf")):
+        raise DefectFound(f"checkpoint {number} has read files before earlier ones: {taken} before {held}")
+
+
+def _check_times(number: int, times_by: Any, held: list[FileSplit]) -> None:
+    if not isinstance(times_by, str):
+        return  # they are being found again
+    pattern = TimePattern.parse(times_by.partition(" in ")[0])
+    wrong = [one for one in held if one.event_time != pattern.times_in(one.path, dt.UTC)]
+    if wrong:
+        raise DefectFound(f"files that wait after checkpoint {number} have event times of others: {wrong}")
+
+
+def _check_delay(number: int, latest_us: int | None, splits: list[FileSplit], delay_ms: int) -> None:
+    times = [one for one in map(event_time_of, splits) if one is not None]
+    needed_ms = max((needed_delay_ms(latest_us, one.earliest_us) for one in times), default=0)
+    if needed_ms > delay_ms:
+        raise DefectFound(f"checkpoint {number} needs a delay of {needed_ms} ms, and says {delay_ms} ms")
