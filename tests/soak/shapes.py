@@ -151,8 +151,8 @@ class Archived(Shape):
     """Spark retains two batches and flip27 two checkpoints; tasks report; files are archived once read."""
 
     name = "archived"
-    # With two batches retained, Spark's file sink deletes compact files of its own log after ten minutes, and a
-    # restart then derives another interval between them: BATCH_METADATA_NOT_FOUND, for ever.
+    # With two batches retained, Spark's file sink deletes compact files of its own log after ten minutes, and
+    # a restart then derives another interval between them: BATCH_METADATA_NOT_FOUND, for ever.
     settings: ClassVar[Mapping[str, str]] = {
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.fileSink.log.deletion": "false",
