@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from threading import Thread
 from types import FrameType
 from typing import Any
 
+from .. import edits
+from ..errors import EditError
+from ..reader import SplitReader
+from ..source_options import STATE_LOCATION
 from ..values.differences import shown
 from .engine import MicroBatchEngine
 from .injected_errors import Place, TracedLines, files_of
@@ -226,3 +232,88 @@ def _is_told(engine: MicroBatchEngine) -> bool:
     except Exception:  # noqa: BLE001 - the source has stopped the query, as it should
         return True
     return bool((engine.holder.report() or {}).get("dataLosses", 0))
+
+
+def unread_splits_are_read_later(check: SourceCheck, changes: Changes) -> None:
+    for is_begun, when in ((False, "of the first batch"), (True, "with changes")):
+        with TemporaryDirectory(prefix="flip27-check-") as folder:
+            _retried(check, changes, folder, is_begun=is_begun, when=f"the splits {when} could not be read")
+
+
+def _retried(check: SourceCheck, changes: Changes, folder: str, *, is_begun: bool, when: str) -> None:
+    options = check.given.resolve().options
+    location = options[STATE_LOCATION] or folder
+    reader_type, fails = _failing(check.given.resolve().reader_type)
+    given = replace(check.given, reader=reader_type).with_options(
+        onSplitError="quarantine", maxSplitAttempts="1", stateLocation=location
+    )
+    engine = check.ended_engine(given) if is_begun else check.engine(given)
+    if is_begun:
+        _change(engine, changes)
+    if not _is_left_out(engine, fails):
+        return
+    _change(engine, changes)
+    engine.process_all_available()
+    lineage, _, _ = json.loads(engine.logs.offsets[-1])["state"]["file"].partition("/")
+    storage = options.with_prefix("storage.")
+    try:
+        edits.submit(
+            edits.plan(
+                "quarantine retry",
+                state=location,
+                lineage=lineage,
+                glob="*",
+                why="a check",
+                storage_options=storage,
+            )
+        )
+        engine.now_ms += REST_MS
+        engine.process_all_available()
+        what = f"after {when}, were put into quarantine, and were read later"
+        _agree(what, engine, changes, _table_now(check, changes))
+    except EditError as error:
+        raise Disagreement(f"{when}, were put into quarantine, and {error.what}. {_MUST_READ}") from None
+    except Disagreement as difference:
+        raise Disagreement(f"{difference}. {_MUST_READ}") from None
+
+
+_MUST_READ = (
+    "If others depend on a split, such as later changes on earlier ones, its task has to fail: return True "
+    "for it from must_read of the reader"
+)
+
+
+def _failing(reader_type: type[SplitReader[Any]]) -> tuple[type[SplitReader[Any]], list[bool]]:
+    """A reader that fails as long as the list says so."""
+    fails = [False]
+
+    def failing(name: str) -> Callable[..., Any]:
+        read = getattr(reader_type, name)
+
+        def read_or_fail(self: Any, splits: Any) -> Any:
+            if fails[0]:
+                raise OSError("an error that the check has injected")
+            return read(self, splits)
+
+        return read_or_fail
+
+    names = {name: getattr(reader_type, name) for name in ("__module__", "__qualname__", "__doc__")}
+    reads = {name: failing(name) for name in ("read", "read_together") if hasattr(reader_type, name)}
+    return type(reader_type.__name__, (reader_type,), {**names, **reads}), fails
+
+
+def _is_left_out(engine: MicroBatchEngine, fails: list[bool]) -> bool:
+    """Whether the query goes on without the splits of a batch, which cannot be read."""
+    fails[0] = True
+    try:
+        engine.run_batch()
+    except Exception:  # noqa: BLE001 - the task has failed, and Spark would repeat it
+        return False
+    finally:
+        fails[0] = False
+    return True
+
+
+def _change(engine: MicroBatchEngine, changes: Changes) -> None:
+    changes.change()
+    engine.now_ms += REST_MS

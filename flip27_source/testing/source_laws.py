@@ -18,7 +18,13 @@ from ..events import ReturnSplit
 from ..reader import SplitReader, YieldsProgress
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
-from .change_laws import Changes, changes_arrive, changes_while_reading, losses_are_told
+from .change_laws import (
+    Changes,
+    changes_arrive,
+    changes_while_reading,
+    losses_are_told,
+    unread_splits_are_read_later,
+)
 from .engine import MicroBatchEngine
 from .enumerator_run import EnumeratorRun
 from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
@@ -400,6 +406,11 @@ def _losses_are_told(check: SourceCheck) -> None:
         losses_are_told(check, check.changes)
 
 
+def _unread_splits_are_read_later(check: SourceCheck) -> None:
+    if check.changes is not None:
+        unread_splits_are_read_later(check, check.changes)
+
+
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law(SPLITS_ARE_VALUES, _splits_are_values),
     Law("an undisturbed run ends and delivers every row", _comes_to_rest),
@@ -424,6 +435,7 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("changed rows appear once per key when a batch is run again (R16)", _updates),
     Law("changes add up to the table of the source, whenever they come", _changes_arrive),
     Law("changes add up to the table of the source, while rows are read", _changes_while_reading),
+    Law("splits that could not be read are read later, or stop the query", _unread_splits_are_read_later),
     Law("data that is gone is reported, or stops the query (R12)", _losses_are_told),
 )
 

@@ -14,7 +14,6 @@ from flip27_source.testing import MicroBatchEngine
 from scripts.cli_page import commands
 from tests.cli.command_line import Said, flip27, three_batches
 from tests.deadline import until
-from tests.enumerators.postgres.faults import caught_up
 from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
 from tests.snapshots.spark_logs import savepoint_of
 
@@ -61,6 +60,15 @@ class Shop:
             engine.logs = after.logs
         engine.process_all_available()
         return engine
+
+    def continued(self, query: MicroBatchEngine) -> None:
+        """Stop the query and let it read what is new.
+
+        A query that is only restarted is killed, and its session lives until Python's garbage collection.
+        """
+        query.stop()
+        query.restart()
+        query.process_all_available()
 
     def ran(self, **options: str) -> None:
         self.query(**options).stop()
@@ -175,7 +183,9 @@ def test_a_slot_that_another_query_has_taken_over_is_not_dropped_with_the_place_
     first.stop()
     second = shop.query(savepoint=savepoint, stateLocation=str(tmp_path / "second"))
     shop.owner.execute("INSERT INTO orders VALUES (3)")
-    caught_up(caught_up(second)).stop()
+    for _ in range(2):
+        shop.continued(second)
+    second.stop()
     said = shop.drop()
     assert said.code == 1
     assert "another query has taken it over, such as one from a savepoint" in said.err
@@ -225,7 +235,7 @@ def test_a_query_whose_slot_name_changed_continues_after_its_former_slot_is_drop
     query = shop.query(query, slotName=renamed)
     assert flip27("postgres", "drop", "--slot", former, *shop.place, "--execute", "--yes").code == 0
     shop.owner.execute("INSERT INTO orders VALUES (3)")
-    query = caught_up(query)
+    shop.continued(query)
     assert [row[0] for row in query.rows] == [3]
     query.stop()
     until(lambda: flip27("postgres", "drop", shop.state, *shop.place).code == 0)

@@ -284,6 +284,11 @@ BROKEN: dict[str, Broken] = {
     "changes add up to the table of the source, while rows are read": Broken(
         enumerator=FollowsChanges, reader=TakesTheMarkAfterTheRows, changes=CHANGES
     ),
+    "splits that could not be read are read later, or stop the query": Broken(
+        enumerator=FollowsChanges,
+        reader=ChangeReader,
+        changes=replace(CHANGES, replay=changing_table.replay_in_order),
+    ),
     "data that is gone is reported, or stops the query (R12)": Broken(
         enumerator=TableThenLog, reader=SaysNothingOfLosses, changes=CHANGES
     ),

@@ -67,6 +67,12 @@ def replay(rows: Sequence[tuple[Any, ...]]) -> Mapping[int, int]:
     return {key: value for key, (_, value) in sorted(newest.items()) if value is not None}
 
 
+def replay_in_order(rows: Sequence[tuple[Any, ...]]) -> Mapping[int, int]:
+    """The value of each key that came last, if it is not deleted."""
+    last = {key: value for key, value, _ in rows}
+    return {key: value for key, value in sorted(last.items()) if value is not None}
+
+
 class FollowsChanges(TableThenLog):
     def bound_split(self, split: Part, budget: Budget) -> BoundedRange[Part] | None:
         if split.is_log and split.low < KEPT_FROM[0]:

@@ -475,6 +475,12 @@ SABOTAGES: tuple[Sabotage, ...] = (
         words=("after a batch was planned", "The reader has to raise an error"),
     ),
     Sabotage(
+        mistake="changes on which later ones depend may be left out, and come after them",
+        enumerator=FollowsChanges, reader=ChangeReader,
+        more={**CHANGES, "replay": changing_table.replay_in_order},
+        words=("the splits with changes could not be read", "key 0 is", "must_read"),
+    ),
+    Sabotage(
         mistake="an event is handled twice",
         enumerator=AssignsEachLinkAgain, reader=_LinkedReader,
         words=("batches in a row have brought nothing new", "assign each split once"),

@@ -42,8 +42,9 @@ from tests.enumerators.postgres.versions import ON_EACH_VERSION
 from tests.postgres_server import PostgresServer, postgres_server
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
-PAUSE = "SELECT pg_sleep(3)"
-SET_TO_2_S = ("ALTER SYSTEM SET idle_replication_slot_timeout = '2s'", "SELECT pg_reload_conf()")
+IDLE_S = 5
+SET = (f"ALTER SYSTEM SET idle_replication_slot_timeout = '{IDLE_S}s'", "SELECT pg_reload_conf()")
+INVALIDATE_IDLE = ("CHECKPOINT", "CHECKPOINT")
 
 
 # The slot.
@@ -65,27 +66,26 @@ def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reporte
 
 
 @pytest.mark.parametrize(
-    ("before", "during"),
-    [
-        ("2s", [PAUSE]),
-        ("0", [*SET_TO_2_S, PAUSE]),
-        ("1h", [*SET_TO_2_S, PAUSE]),
-        ("0", [PAUSE, *SET_TO_2_S]),
-        ("1h", [PAUSE, *SET_TO_2_S]),
-    ],
+    ("at_start", "during", "afterwards"),
+    [(f"{IDLE_S}s", (), ()), ("0", SET, ()), ("1h", (), SET)],
+    ids=["as it was at the start", "set while the slot is idle", "set after the slot was idle"],
 )
 def test_a_run_whose_chunks_take_longer_than_slots_may_be_idle_keeps_its_slot(
-    monkeypatch: pytest.MonkeyPatch, before: str, during: list[str]
+    monkeypatch: pytest.MonkeyPatch, at_start: str, during: tuple[str, ...], afterwards: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(slot_keeper, "ASKED_EVERY_S", 0.5)
     with (
-        postgres_server(idle_replication_slot_timeout=before) as server,
+        postgres_server(idle_replication_slot_timeout=at_start) as server,
         faulty_shop(server, maxRowsPerTrigger="4", parallelism="1") as shop,
     ):
         engine = shop.engine()
         engine.restart(available_now=True)
         has_read(engine)
-        shop.execute(*during, "CHECKPOINT", "CHECKPOINT")  # which invalidates idle slots
+        shop.execute(*during)
+        began = shop.one("SELECT clock_timestamp()")
+        used = "SELECT inactive_since - %s > make_interval(secs => %s) FROM pg_replication_slots"
+        until(lambda: shop.one(used, began, IDLE_S))
+        shop.execute(*afterwards, *INVALIDATE_IDLE)
         engine.process_all_available()
         shop.execute(ROW_11)
         assert shop.changes(caught_up(engine)) == [("c", 11, "x")]
