@@ -83,14 +83,10 @@ def delays_ms(
     from_end = (_NEVER_US if one is None else one.earliest_us for one in reversed(times))
     earliest_us = list(accumulate(from_end, min))[::-1]
     ends: list[tuple[int, int]] = []
-    budget: BatchBudget | None = None  # of the batch that is being filled; None: before the next one
-    for place, split in enumerate(waiting):
-        size = size_of(split)
-        if budget is None or limits is None or not budget.fits(size):
+    starts = range(len(waiting)) if limits is None else _starts(waiting, limits)
+    for place, one in enumerate(times):
+        if place in starts:
             ends.append((len(waiting) - place, needed_delay_ms(latest_us, earliest_us[place])))
-            budget = BatchBudget(limits or Limits())
-        budget.take(size)
-        one = times[place]
         if one is not None:
             latest_us = one.latest_us if latest_us is None else max(latest_us, one.latest_us)
     ends.reverse()
@@ -102,6 +98,18 @@ def smallest_delay_ms(splits: Iterable[SourceSplit], options: Options) -> int:
     limits = Limits.of(options) if options[TARGET_BATCH_DURATION] is None else None
     ends = delays_ms(None, sorted(splits, key=place_of), limits)
     return ends[-1][1] if ends else 0
+
+
+def _starts(waiting: Sequence[SourceSplit], limits: Limits) -> set[int]:
+    """The places of the splits with which the next batches start."""
+    starts: set[int] = set()
+    budget: BatchBudget | None = None
+    for place, size in enumerate(map(size_of, waiting)):
+        if budget is None or not budget.fits(size):
+            starts.add(place)
+            budget = BatchBudget(limits)
+        budget.take(size)
+    return starts
 
 
 @dataclass(eq=False, repr=False)

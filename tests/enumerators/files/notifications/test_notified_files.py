@@ -19,7 +19,7 @@ from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery
 from flip27_source.enumerators.files.notifications.state import RemovedFile
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import DiscoveryError, Flip27Error
 from flip27_source.notifications import FileEvent, Message, NotificationQueue
 from flip27_source.options import Options
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -520,3 +520,19 @@ def test_options_that_are_incompatible_with_notifications_are_refused(
     with pytest.raises(Flip27Error, match=said) as error:
         MicroBatchEngine(given, available_now=True).process_all_available()
     assert "topsecret" not in str(error.value)
+
+
+def test_an_object_whose_event_time_is_not_known_leaves_its_message_in_the_queue(landing: Landing) -> None:
+    order = {"eventTimeOrder": "true", "eventTimePattern": "%Y-%m-%d", "maxFilesPerTrigger": "1"}
+    landing.connect()
+    landing.put("landing/2024-01-03", "landing/2024-01-01")
+    engine = landing.query(**order, discoveryRetries="0")
+    engine.process_all_available()
+    landing.put("landing/2024-01-02", "landing/undated")
+    engine.restart(available_now=True)
+    with pytest.raises(DiscoveryError, match="landing/undated has no event time by the option"):
+        engine.process_all_available()
+    assert landing.queue.left == 2
+    landing.bucket.file_system.rm(f"{landing.bucket.name}/landing/undated")
+    run_again(engine)
+    assert [row[0] for row in engine.rows] == [f"landing/2024-01-0{day}" for day in (1, 3, 2)]
