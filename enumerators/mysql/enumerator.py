@@ -47,7 +47,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         self, context: SplitEnumeratorContext[MysqlSplit], options: Options, state: MysqlState | None = None
     ) -> None:
         super().__init__(context, options, state)
-        self._is_first_window = True
         self._reconnects = False
         self._poller = ServerPoller(options, self._run, report_data_loss=context.report_data_loss)
 
@@ -121,10 +120,8 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         window = LogWindow(
             first=first,
             end=end,
-            begins=first,
             log=state.log,
             server=state.server,
-            after=tuple(sorted({*state.gtids} - {*state.skips})) if self._is_first_window else None,
             file_began=state.file_began,
             skips=state.skips,
             prepared=state.prepared,
@@ -154,7 +151,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             for table in event.emptied:
                 assigner.read_again(table.table_id)
             assigner.reads_up_to(event.end)
-            self._is_first_window = False
             self._state = state.after(event)
 
     def _take(self, result: PollResult) -> None:
@@ -179,7 +175,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         # The marks of chunks that were read are below all positions of this log: their changes are delivered.
         self._assigner = self._assigner_of(self._state)
         self._assigner.reads_up_to(after.start)
-        self._is_first_window, self._is_stored = True, False
+        self._is_stored = False
         return True
 
     def _take_tables(self, assigner: Assigner, result: PollResult) -> None:

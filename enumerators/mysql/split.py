@@ -97,12 +97,9 @@ class LogWindow:
     """A part of the log: the transactions that begin in ``[first, end)``; without ``end``, all later ones.
 
     Attributes:
-        begins: where a transaction begins, at ``first`` or after it.
         log: the name of the log's files, without their numbers.
         server: the identity of the server that has the log.
-        after: the GTIDs before the window, in the first window of a run.
-        file_began: see MysqlState.
-        skips, prepared: see MysqlState.
+        file_began, skips, prepared: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
         by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
@@ -111,11 +108,9 @@ class LogWindow:
 
     first: int
     end: int | None = None
-    begins: int | None = None
     log: str | None = None
     server: str | None = None
-    after: tuple[str, ...] | None = None
-    file_began: tuple[int, int] | None = None
+    file_began: int | None = None
     skips: tuple[str, ...] = ()
     prepared: Prepared = ()
     rules: tuple[TableRules, ...] = ()
@@ -187,7 +182,7 @@ class LogRead(SourceEvent):
     rows: int
     emptied: tuple[TableName, ...] = ()
     gtids: tuple[str, ...] = ()
-    file_began: tuple[int, int] | None = None
+    file_began: int | None = None
     prepared: Prepared = ()
 
 

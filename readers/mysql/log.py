@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
-from flip27_source.enumerators.mysql.split import TableName, TableRules, by_domain, position_text
+from flip27_source.enumerators.mysql.split import LogWindow, TableName, TableRules, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import LASTING, Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import Op
-from flip27_source.readers.mysql.table_maps import TableMap, table_map
+from flip27_source.readers.mysql.table_maps import TableMap, name_in, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-_QUERY, _XID, _EXECUTE_LOAD, TABLE_MAP = 2, 16, 18, 19
+_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP = 2, 16, 18, 19
 _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
-STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
+_STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
 _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
 _THREAD_SPECIFIC = 4
@@ -34,8 +34,11 @@ _OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = O
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(_OPS).tolist())
 _IS_READ = _OPS > 0
-_IS_READ[[TABLE_MAP, _INCIDENT, *STATEMENTS]] = True
-_STANDALONE = 1
+_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
+_FLAGS_AT = 12
+_STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
+_XA = _PREPARES_XA | _COMPLETES_XA
+"""Flags of the GTID with which a transaction begins."""
 
 
 class Transaction(NamedTuple):
@@ -44,16 +47,18 @@ class Transaction(NamedTuple):
     Attributes:
         position: where it begins in the log.
         at_s: when it was committed, in seconds since 1970 UTC.
-        is_standalone: it ends with its first statement.
+        flags: those of its GTID.
+        xid: the id of the XA transaction that it prepares or completes, as SQL has it; empty for others.
     """
 
     position: int
     at_s: int
     gtid: str | None
-    is_standalone: bool
+    flags: int
+    xid: str
 
 
-_NONE = Transaction(0, 0, None, False)
+_NONE = Transaction(0, 0, None, 0, "")
 
 
 class Emptied(NamedTuple):
@@ -96,9 +101,9 @@ class Part(NamedTuple):
         """Whether the last transaction has ended."""
         begin = int(self.begins[-1]) if len(self.begins) else 0
         kinds = self.block.kinds[begin : self.stop]
-        statements = begin + np.flatnonzero(np.isin(kinds, STATEMENTS))
+        statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
         return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
-            self.transactions[-1].is_standalone or self.statement(event).is_last
+            self.transactions[-1].flags & _STANDALONE or self.statement(event).is_last
             for event in statements.tolist()
         )
 
@@ -157,30 +162,28 @@ class WindowLog:
     """Reads the events of one window.
 
     Attributes:
-        end: the window has the transactions that begin before this position.
+        end: the end of the window.
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
-        check: called with each part before its changes.
         rules: of the tables whose chunks are read.
-        decode: decodes a text in the character set of a collation.
-        folds: whether the server knows tables by their names in lower case.
-        file_began: the file that was read last, and when the server began it.
         next_begins: where the next transaction begins, once all is read.
+        files: when the server began each file that was read, by the number in its positions.
+        prepared: by their xids, the XA transactions that are neither committed nor rolled back, with the
+            tables that they have changed.
         last: the GTID of the last transaction of each domain.
     """
 
-    first: InitVar[int]
+    window: LogWindow
     end: int
     is_wanted: Callable[[TableName], bool]
     known: Collection[TableName]
     report_loss: Callable[[str], None]
-    check: Callable[[Part], None]
     rules: Mapping[TableName, TableRules]
-    decode: Callable[[bytes, int], str]
-    folds: bool = False
-    file_began: tuple[int, int] | None = None
+    writing: Writing
     next_begins: int = field(init=False)
+    files: dict[int, int | None] = field(init=False)
+    prepared: dict[str, tuple[TableName, ...]] = field(init=False)
     last: dict[str, str] = field(init=False, default_factory=dict)
     _open: Transaction | None = field(init=False, default=None)
     _delivered_to: int = field(init=False, default=-1)
@@ -188,8 +191,10 @@ class WindowLog:
     _described: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
     _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, first: int) -> None:
-        self.next_begins = first
+    def __post_init__(self) -> None:
+        self.next_begins = self.window.first
+        self.files = {self.window.first >> 32: self.window.file_began}
+        self.prepared = dict(self.window.prepared)
 
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
@@ -203,9 +208,7 @@ class WindowLog:
                         remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
                     )
                 self._open = None
-            part = self._part(block)
-            self.check(part)
-            for found in self._changes_in(part):
+            for found in self._changes_in(self._part(block)):
                 self._delivered_to = max(self._delivered_to, found.transaction.position)
                 yield found
             if self._open is None and self.next_begins >= self.end:
@@ -219,9 +222,8 @@ class WindowLog:
     def _check_file(self, block: EventBlock) -> None:
         """Check that the file is still the one that was read before."""
         for file, at_s in block.files_began():
-            if self.file_began is not None and self.file_began[0] == file and self.file_began[1] != at_s:
+            if self.files.setdefault(file, at_s) != at_s:
                 raise OtherLogError(self.next_begins)
-            self.file_began = file, at_s
 
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
@@ -230,7 +232,7 @@ class WindowLog:
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
         transactions = [self._open or _NONE, *transactions_of(block, begins)]
-        part = Part(block, stop, begins, transactions, Writing(self.decode, self.folds))
+        part = Part(block, stop, begins, transactions, self.writing)
         last = transactions[-1]
         is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
@@ -247,13 +249,16 @@ class WindowLog:
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
         block, pending = part.block, dict[TableName, TableRows]()
         self._savepoints, rows = {}, None
+        prepares = any(one.flags & _PREPARES_XA for one in part.transactions)
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
-            if kind == TABLE_MAP:
+            if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
                     self._described[text] = table_map(text, self.is_wanted)
+                if prepares:
+                    self._prepare(part.transaction(event), name_in(text))
                 self._present[block.raw[start : start + 6]] = self._described[text]
             elif kind not in _ROWS:
                 yield from self._other(event, part, pending)
@@ -277,14 +282,11 @@ class WindowLog:
         kind, position = block.kinds[event], int(block.positions[event])
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
+        elif kind == _XA_PREPARE:
+            self.prepared.setdefault(transaction.xid, ())
         else:
             statement = part.statement(event)
-            if statement.savepoint is not None:
-                self._savepoints[statement.savepoint] = event
-            elif statement.is_rollback:
-                self._undo(part, pending, part.begin(event), event)
-            elif statement.undone_to is not None:
-                self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
+            self._end(statement, event, part, pending)
             rekeyed = statement.rekeyed
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
@@ -298,6 +300,37 @@ class WindowLog:
                 rule = self.rules.get(table)
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")
+
+    def _end(self, statement: Statement, event: int, part: Part, pending: dict[TableName, TableRows]) -> None:
+        """Follow a statement that ends a transaction or a part of one."""
+        if statement.savepoint is not None:
+            self._savepoints[statement.savepoint] = event
+        elif statement.is_rollback:
+            self._undo(part, pending, part.begin(event), event)
+        elif statement.undone_to is not None:
+            self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
+        transaction = part.transaction(event)
+        if transaction.flags & _COMPLETES_XA:
+            changed = self.prepared.pop(transaction.xid, None)
+            if not statement.is_rollback and (changed is None or any(map(self.is_wanted, changed))):
+                where = position_text(transaction.position)
+                self.report_loss(
+                    f"the XA transaction {transaction.xid} was committed at {where} of the log, and its "
+                    "changes were not read: it was prepared before the tables were found"
+                )
+
+    def _prepare(self, transaction: Transaction, changed: TableName) -> None:
+        """Note that a transaction has changed a table, if it is an XA transaction: its rows are in the log
+        where it is prepared, maybe long before its commit.
+        """
+        if transaction.flags & _PREPARES_XA:
+            self.prepared[transaction.xid] = (*self.prepared.get(transaction.xid, ()), changed)
+            if self.is_wanted(changed):
+                raise SplitReadError(
+                    f"the transaction at {position_text(transaction.position)} of the log is a part of an XA "
+                    f"transaction, {transaction.xid}, which the mysql source does not read",
+                    remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
+                )
 
     def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
         """Drop the rows of a transaction that were undone: those between two events."""
@@ -325,6 +358,7 @@ def _taken(pending: dict[TableName, TableRows]) -> Iterator[TableRows]:
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
+    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).tolist()
     gtids = zip(
         numbers_at(data, starts + 8, 4), block.servers[begins], numbers_at(data, starts, 8), strict=True
     )
@@ -333,8 +367,17 @@ def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
         block.positions[begins].tolist(),
         block.at_s[begins].tolist(),
         (f"{one[0]}-{one[1]}-{one[2]}" if has else None for has, one in zip(has_gtid, gtids, strict=True)),
-        (has_gtid & (data[starts + 12] & _STANDALONE > 0)).tolist(),
+        flags,
+        (_xid(block.body(event)) if flag & _XA else "" for flag, event in zip(flags, begins, strict=True)),
     )
+
+
+def _xid(body: bytes) -> str:
+    """The id of an XA transaction in the body of its GTID, as SQL has it."""
+    at = _FLAGS_AT + 1 + 8 * (body[_FLAGS_AT] & _GROUP_COMMIT > 0)
+    middle = at + 6 + body[at + 4]
+    first, second = body[at + 6 : middle], body[middle : middle + body[at + 5]]
+    return f"X'{first.hex()}',X'{second.hex()}',{int.from_bytes(body[at : at + 4], 'little')}"
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
-from flip27_source.enumerators.mysql.dump import log_blocks
-from flip27_source.enumerators.mysql.failover import check_has
+from flip27_source.enumerators.mysql.dump import file_began, log_blocks
+from flip27_source.enumerators.mysql.failover import check_has, skip
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import (
     ChunkRead,
@@ -30,6 +30,7 @@ from flip27_source.enumerators.mysql.split import (
     parse_gtids,
     position_text,
 )
+from flip27_source.enumerators.mysql.statements import Writing
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit
 from flip27_source.reader import SourceReaderContext
@@ -111,17 +112,14 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
         from flip27_source.readers.mysql.log import WindowLog
-        from flip27_source.readers.mysql.skipping import Skipping
-        from flip27_source.readers.mysql.xa import XaTransactions
 
         assert window.end is not None
         assert window.log is not None
-        assert window.begins is not None
         context = self.context
         if not self._may_read(connection, window):
             context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
-        logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
+        logged = server.check_log(connection, None, log=window.log, position=window.first)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
         rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
@@ -130,52 +128,50 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         is_wanted: Callable[[TableName], bool] = known.__contains__
         if window.by_name:
             is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
-        xa = XaTransactions(prepared=dict(window.prepared), is_wanted=is_wanted, report_loss=report_loss)
+        folds = variable(connection, "lower_case_table_names") != "0"
         log = WindowLog(
-            first=window.begins,
+            window=window,
             end=window.end,
             is_wanted=is_wanted,
             known=known,
             report_loss=report_loss,
-            check=xa.check,
             rules=rules,
-            decode=self._charsets.decode,
-            folds=variable(connection, "lower_case_table_names") != "0",
-            file_began=window.file_began,
+            writing=Writing(self._charsets.decode, folds),
         )
-        if logged.first > window.begins:
+        if logged.first > window.first:
             context.report_data_loss(
-                f"the server no longer has its log from {position_text(window.begins)} on: it begins at "
+                f"the server no longer has its log from {position_text(window.first)} on: it begins at "
                 f"{position_text(logged.first)}",
                 split_id=split_id,
                 remedy=f"{errors.START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
             log.next_begins = logged.first
             log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
-        skipping = Skipping(window.skips, end=window.end)
+        passed = skip(connection, window.skips, log=window.log, position=log.next_begins)
         rows, emptied = 0, dict[TableName, None]()
         if log.next_begins < window.end:
             events = log_blocks(
                 connection, context.options, log=window.log, first=log.next_begins, end=window.end
             )
             try:
-                for part in log.changes(skipping.blocks(events)):
+                for part in log.changes(events):
                     changes = self._delivered(part, rules, emptied)
                     if len(changes):
                         rows += len(changes)
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
                 raise errors.OtherLogError(log.next_begins) from error
-        end, began = max(window.end, log.next_begins), log.file_began
+        end = max(window.end, log.next_begins)
+        began = log.files.get(end >> 32) or file_began(context.options, log=window.log, position=end)
         context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
                 end=end,
                 rows=rows,
                 emptied=tuple(emptied),
-                gtids=tuple((by_domain(skipping.passed) | log.last).values()),
-                prepared=tuple(xa.prepared.items()),
-                file_began=began if began is not None and began[0] == end >> 32 else None,
+                gtids=tuple((by_domain(passed) | log.last).values()),
+                prepared=tuple(log.prepared.items()),
+                file_began=began,
             )
         )
 
