@@ -38,7 +38,7 @@ def file_began(options: Options, *, log: str, position: int) -> int:
     A log that was deleted and begun anew has files of the same names, at another time.
     """
     with connect(options) as stream:
-        found = log_blocks(stream, options, log=log, first=position)
+        found = log_blocks(stream, options, log=log, first=position >> 32 << 32 | FIRST_IN_FILE)
         return next(at_s for block in found for _, at_s in block.files_began())
 
 

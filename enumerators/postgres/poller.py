@@ -41,8 +41,8 @@ from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_t
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
-from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller, check_start
+from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
 
@@ -314,18 +314,9 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         if given == "latest":
             return max(earliest, server.observe(connection, makes_horizon=False).end)
         lsn = int(given)
-        if lsn < earliest:
-            raise DataLossError(
-                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
-                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName; "
-                "onDataLoss=report does not help",
-            )
         end = server.observe(connection, makes_horizon=False).end
-        if lsn > end:
-            raise DiscoveryError(
-                f"option startingLsn is {lsn_text(lsn)}, and the log ends at {lsn_text(end)}",
-                remedy="set startingLsn=latest, or a position that the log has reached",
-            )
+        later = "name a slot that begins earlier with slotName"
+        check_start(opts.STARTING_LSN, lsn, first=earliest, end=end, text=lsn_text, later=later)
         return lsn
 
     def _check(

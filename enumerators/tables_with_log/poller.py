@@ -8,11 +8,34 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.options import Options
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.options import Option, Options
 
 LISTING_S = 10.0
 """Pause between two listings of the tables, which find new ones."""
 _CUT_S = 2.0
+
+
+def check_start(
+    option: Option[Any], given: int, *, first: int, end: int, text: Callable[[int], str], later: str
+) -> None:
+    """Check that the log has the position that an option gives.
+
+    Args:
+        first, end: where the log begins and ends.
+        text: writes a position as the option has it.
+        later: what else a user can set if the log no longer has the position.
+    """
+    if given < first:
+        raise DataLossError(
+            f"option {option.name} is {text(given)}, and the log begins at {text(first)}",
+            remedy=f"set {option.name}=earliest, or {later}; onDataLoss=report does not help",
+        )
+    if given > end:
+        raise DiscoveryError(
+            f"option {option.name} is {text(given)}, and the log ends at {text(end)}",
+            remedy=f"set {option.name}=latest, or a position that the log has reached",
+        )
 
 
 class Closable(Protocol):

@@ -79,7 +79,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         chunk = split.chunk
         assert chunk is not None
         earlier = None
-        if chunk.server not in (None, server.identity(connection, known=chunk.server)):
+        if chunk.server not in (None, server.identity(connection)):
             sent = [one for one in self.context.sent_before if isinstance(one, ChunkRead)]
             earlier = next((one for one in sent if one.split_id == split.split_id), None)
             if earlier is None:
@@ -119,7 +119,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         if not self._may_read(connection, window):
             context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
             return
-        logged = server.check_log(connection, None, log=window.log, position=window.first)
+        logged = server.check_log(connection, log=window.log, position=window.first)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
         rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
@@ -180,7 +180,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         # If an earlier attempt has reported the window, its report counts.
         earlier = next((one for one in self.context.sent_before if isinstance(one, LogRead)), None)
         was_read = earlier is not None and earlier.end > earlier.first
-        is_other = server.identity(connection, known=window.server) != window.server
+        is_other = server.identity(connection) != window.server
         if is_other and was_read:
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",
