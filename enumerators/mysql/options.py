@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from flip27_source.enumerators.mysql.split import parse_position
@@ -72,11 +71,6 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     "with dots or commas is quoted: shop.`a.b`. A minus leaves tables out: shop.*, -shop.log_*.",
     names_data=True,
 )
-SNAPSHOT_CHUNK_ROWS: Option[int] = replace(
-    log_options.SNAPSHOT_CHUNK_ROWS,
-    doc=f"{log_options.SNAPSHOT_CHUNK_ROWS.doc} A table whose primary key does not begin with an integer is "
-    "one chunk.",
-)
 STARTING_POSITION: Option[str | int] = FirstStartOption(
     name="startingPosition",
     parse=_start,
@@ -87,6 +81,6 @@ STARTING_POSITION: Option[str | int] = FirstStartOption(
 )
 MYSQL_OPTIONS: tuple[Option[Any], ...] = (
     HOST, PORT, DATABASE, USER, log_options.PASSWORD_ENV, log_options.PASSWORD, CONNECT_TIMEOUT, READ_TIMEOUT,
-    SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, log_options.MAX_LOG_LAG,
-    log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
+    SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, log_options.SNAPSHOT_CHUNK_ROWS, STARTING_POSITION,
+    log_options.MAX_LOG_LAG, log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip

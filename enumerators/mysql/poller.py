@@ -18,6 +18,7 @@ from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import TableName, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import TablePattern
+from flip27_source.enumerators.tables_with_log.options import SNAPSHOT_CHUNK_ROWS
 from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller, check_start
 from flip27_source.errors import DiscoveryError
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
@@ -146,7 +147,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         old = [one for one in request.cut if server.is_named(self._named, one[0])]
         new = [one for one in tables or () if one.cut_by and one.table not in request.known]
-        rows, has_time = self._options[opts.SNAPSHOT_CHUNK_ROWS], self._time_to_cut()
+        rows, has_time = self._options[SNAPSHOT_CHUNK_ROWS], self._time_to_cut()
         for table, key, lower in (*old, *((one.table, one.cut_by, None) for one in new)):
             try:
                 server.present_table(connection, table).check_cut_by(key)

@@ -35,7 +35,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     tables = find_tables(connection, named_tables(connection, options))
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
-    return schema_of_all([(one.table, typed_schema(one)) for one in tables])
+    return schema_of_all([(one.table, schema_of(one, "typed")) for one in tables])
 
 
 def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: str) -> None:
@@ -69,8 +69,10 @@ def is_inferred(options: Options) -> bool:
     return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
 
 
-def typed_schema(table: CatalogTable) -> pa.Schema:
+def schema_of(table: CatalogTable, change_format: str) -> pa.Schema:
     """The columns of one table and of its changes."""
-    check_types(table, table.columns, change_format="typed")
+    check_types(table, table.columns, change_format=change_format)
+    if change_format == "envelope":
+        return ENVELOPE_SCHEMA
     columns = [pa.field(name, kind.arrow) for name, kind in table.columns.items()]
     return with_change(table.table, columns, columns, _POSITION)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from flip27_source.enumerators.mysql.table_patterns import quoted
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
 from flip27_source.snapshot_then_log.tables import Key, TableProgress
-from flip27_source.split import SplitSize
 
 FIRST_IN_FILE = 4
 """The position of the first event of each file."""
@@ -119,7 +119,7 @@ class LogWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MysqlSplit:
+class MysqlSplit(ChunkOrLog):
     """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
 
     Attributes:
@@ -144,12 +144,6 @@ class MysqlSplit:
             rows=progress.rows[number],
         )
 
-    @property
-    def size(self) -> SplitSize:
-        log = self.log
-        size = None if log is None or log.end is None else log.end - log.first
-        return SplitSize(files=0, rows=self.rows, bytes=size)
-
 
 @dataclass(frozen=True, slots=True)
 class ChunkRead(SourceEvent):
@@ -161,7 +155,6 @@ class ChunkRead(SourceEvent):
 
     split_id: str
     position: int
-    rows: int
     gtids: tuple[str, ...] = ()
 
 
@@ -179,7 +172,6 @@ class LogRead(SourceEvent):
 
     first: int
     end: int
-    rows: int
     emptied: tuple[TableName, ...] = ()
     gtids: tuple[str, ...] = ()
     file_began: int | None = None

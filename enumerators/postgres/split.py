@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog
 from flip27_source.events import SourceEvent
-from flip27_source.split import SplitSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class LogWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresSplit:
+class PostgresSplit(ChunkOrLog):
     """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
 
     Attributes:
@@ -149,13 +149,6 @@ class PostgresSplit:
     rows: int | None = None
     lag_bytes: int | None = None
     lag_s: float | None = None
-
-    @property
-    def size(self) -> SplitSize:
-        log = self.log
-        if log is None:
-            return SplitSize(files=0, rows=self.rows)
-        return SplitSize(files=0, rows=self.rows, bytes=None if log.end is None else log.end - log.first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +28,8 @@ class Op:
 
 Columns = Mapping[str, Callable[[], pa.Array]]
 """The functions that make the columns of a format, by name; a schema may have only some of the columns."""
+
+ChangesT = TypeVar("ChangesT", bound=Any)
 
 _OPS = {ord(op): op for op in "cudtr"}
 
@@ -114,6 +118,29 @@ def split_moves(op: Bytes, moved: Bools) -> tuple[Int64s, Bytes, Bools, Bools]:
     op = op[rows]
     op[deletes], op[inserts] = Op.DELETE, Op.CREATE
     return rows, op, deletes, inserts
+
+
+def taken(changes: ChangesT, rows: Int64s) -> ChangesT:
+    """Changes, a dataclass, with these rows alone: of its arrays, and of those in its lists and mappings."""
+    places = pa.array(rows)
+
+    def of(value: Any) -> Any:
+        if isinstance(value, list):
+            return [of(one) for one in value]
+        if isinstance(value, dict):
+            return {name: of(one) for name, one in value.items()}
+        if isinstance(value, np.ndarray):
+            return value[rows]
+        return value.take(places) if isinstance(value, pa.Array) else value
+
+    return replace(changes, **{one.name: of(getattr(changes, one.name)) for one in fields(changes)})
+
+
+def differ(before: pa.Array, after: pa.Array) -> Bools:
+    """True where two values differ; a null differs from every value."""
+    is_null = pc.xor(before.is_null(), after.is_null())
+    found: Bools = pc.coalesce(pc.not_equal(before, after), is_null).to_numpy(zero_copy_only=False)
+    return found
 
 
 def without(values: pa.Array, rows: Bools) -> pa.Array:

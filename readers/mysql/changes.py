@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.errors import AlteredKeyError
 from flip27_source.enumerators.mysql.split import TableName, TableRules
-from flip27_source.readers.changes.rows import Op, placed, split_moves, without
+from flip27_source.readers.changes.rows import Op, differ, placed, split_moves, taken, without
 from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
 from flip27_source.readers.mysql.row_images import find_images
@@ -53,13 +53,7 @@ class Changes:
         return np.isin(self.op, (Op.UPDATE, Op.DELETE))
 
     def take(self, rows: Int64s) -> Changes:
-        places = pa.array(rows)
-        return replace(
-            self,
-            **{name: getattr(self, name)[rows] for name in ("op", "pos", "seq", "numbers")},
-            after={name: values.take(places) for name, values in self.after.items()},
-            before={name: values.take(places) for name, values in self.before.items()},
-        )
+        return taken(self, rows)
 
     def key_columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """These columns of the changed rows: of the old row for a delete, otherwise of the new row."""
@@ -109,12 +103,9 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
 def _with_moves(changes: Changes) -> Changes:
     """The changes, with each update of a key replaced by a delete and an insert."""
     moved = np.zeros(len(changes), np.bool_)
-    if (changes.op == Op.UPDATE).any():
-        for name in changes.key:
-            before, after = changes.before[name], changes.after[name]
-            # A date that no calendar has is null.
-            is_null = pc.xor(before.is_null(), after.is_null())
-            moved |= pc.coalesce(pc.not_equal(before, after), is_null).to_numpy(zero_copy_only=False)
+    for name in changes.key if (changes.op == Op.UPDATE).any() else ():
+        # A date that no calendar has is null.
+        moved |= differ(changes.before[name], changes.after[name])
     moved &= changes.op == Op.UPDATE
     if not moved.any():
         return changes

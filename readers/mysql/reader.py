@@ -99,14 +99,12 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._columns.check(str(chunk.table), types, old=types)
         wanted = self._rows.columns_read
         read = {name: kind for name, kind in table.columns.items() if wanted is None or name in wanted}
-        rows = 0
         for count, columns in blocks(connection, chunk, read):
-            rows += count
             yield self._rows.batch(
                 rows_of_chunk(chunk.table, table.key, columns, rows=count, position=position)
             )
         self.context.send_event_to_coordinator(
-            ChunkRead(split_id=split.split_id, position=position, rows=rows, gtids=gtids)
+            ChunkRead(split_id=split.split_id, position=position, gtids=gtids)
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
@@ -117,7 +115,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         assert window.log is not None
         context = self.context
         if not self._may_read(connection, window):
-            context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
+            context.send_event_to_coordinator(LogRead(first=window.first, end=window.first))
             return
         logged = server.check_log(connection, log=window.log, position=window.first)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
@@ -148,7 +146,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             log.next_begins = logged.first
             log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
         passed = skip(connection, window.skips, log=window.log, position=log.next_begins)
-        rows, emptied = 0, dict[TableName, None]()
+        emptied = dict[TableName, None]()
         if log.next_begins < window.end:
             events = log_blocks(
                 connection, context.options, log=window.log, first=log.next_begins, end=window.end
@@ -157,7 +155,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                 for part in log.changes(events):
                     changes = self._delivered(part, rules, emptied)
                     if len(changes):
-                        rows += len(changes)
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
                 raise errors.OtherLogError(log.next_begins) from error
@@ -167,7 +164,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             LogRead(
                 first=window.first,
                 end=end,
-                rows=rows,
                 emptied=tuple(emptied),
                 gtids=tuple((by_domain(passed) | log.last).values()),
                 prepared=tuple(log.prepared.items()),
