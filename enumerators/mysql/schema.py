@@ -11,7 +11,12 @@ from flip27_source.enumerators.mysql.connection import Connection
 from flip27_source.enumerators.mysql.errors import left_out
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
 from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, named_tables
-from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
+from flip27_source.enumerators.tables_with_log.schema import (
+    ENVELOPE_FIELDS,
+    is_inferred,
+    schema_of_all,
+    with_change,
+)
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
@@ -62,11 +67,6 @@ def has_all_columns(options: Options) -> bool:
     return options[CHANGE_FORMAT] == "envelope" or (
         is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
     )
-
-
-def is_inferred(options: Options) -> bool:
-    """Whether the schema is that of the tables, and not the user's."""
-    return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
 
 
 def schema_of(table: CatalogTable, change_format: str) -> pa.Schema:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
+from flip27_source.options import Options
 
 ENVELOPE_FIELDS = (
     pa.field("table", pa.string(), nullable=False),
@@ -14,6 +15,11 @@ ENVELOPE_FIELDS = (
     *(pa.field(name, pa.string()) for name in ("key", "before", "after")),
 )
 """The columns of ``changeFormat=envelope`` that do not depend on the server."""
+
+
+def is_inferred(options: Options) -> bool:
+    """Whether the schema is that of the tables, and not the user's, which may have only some columns."""
+    return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
 
 
 def schema_of_all(tables: Sequence[tuple[object, pa.Schema]]) -> pa.Schema:

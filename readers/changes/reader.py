@@ -6,8 +6,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from flip27_source.enumerators.tables_with_log.options import ON_SCHEMA_CHANGE
+from flip27_source.enumerators.tables_with_log.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
+from flip27_source.enumerators.tables_with_log.schema import is_inferred
+from flip27_source.errors import SchemaError
 from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.readers.changes.rows import OP, OTHER_FORMAT
 from flip27_source.readers.schemas.column_changes import ColumnChanges
 
 
@@ -31,6 +34,9 @@ class ChangesReader(SplitReader[SplitT], Generic[SplitT, RowsT]):
     def open(self, context: SourceReaderContext) -> None:
         """Prepare the rows; connections are made when they are needed."""
         super().open(context)
+        is_typed, schema = context.options[CHANGE_FORMAT] == "typed", context.schema
+        if is_typed and OP not in schema.names and is_inferred(context.options):
+            raise SchemaError(f"the schema has no column {OP} of changeFormat=typed", remedy=OTHER_FORMAT)
         self._rows = self._rows_of(context)
         self._columns = ColumnChanges(
             context, self._rows.columns_read, mode=context.options[ON_SCHEMA_CHANGE]

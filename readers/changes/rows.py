@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from flip27_source.errors import SchemaError
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
-BEFORE = "_before"
+OP, BEFORE = "_op", "_before"
 OTHER_FORMAT = (
     "if you gave no schema, it was recorded by an earlier run with another changeFormat: set that one again, "
     "or start a query with a new checkpoint and stateLocation"

@@ -83,19 +83,16 @@ class Part(NamedTuple):
     transactions: Sequence[Transaction]
     writing: Writing
 
-    def transaction(self, event: int) -> Transaction:
-        return self.transactions[int(np.searchsorted(self.begins, event, "right"))]
+    def at(self, event: int) -> tuple[int, Transaction]:
+        """The event with which the transaction of an event begins (-1: it is in another block), and it."""
+        number = int(np.searchsorted(self.begins, event, "right"))
+        return int(self.begins[number - 1]) if number else -1, self.transactions[number]
 
     def statement(self, event: int) -> Statement:
         body, kind = self.block.body(event), self.block.kinds[event]
         if kind == _EXECUTE_LOAD:
             body = body[:13] + body[13 + _LOAD_BYTES :]
         return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else bytes)
-
-    def begin(self, event: int) -> int:
-        """The event of this block with which the transaction of an event begins; -1 if it began before."""
-        number = int(np.searchsorted(self.begins, event, "right"))
-        return int(self.begins[number - 1]) if number else -1
 
     def has_end(self) -> bool:
         """Whether the last transaction has ended."""
@@ -114,11 +111,6 @@ class TableRows(NamedTuple):
     table: TableMap
     part: Part
     events: list[int]
-
-    @property
-    def transaction(self) -> Transaction:
-        """That of the last event."""
-        return self.part.transaction(self.events[-1])
 
     @property
     def ops(self) -> Bytes:
@@ -188,6 +180,7 @@ class WindowLog:
     _open: Transaction | None = field(init=False, default=None)
     _delivered_to: int = field(init=False, default=-1)
     _savepoints: dict[str, int] = field(init=False, default_factory=dict)
+    _pending: dict[TableName, TableRows] = field(init=False, default_factory=dict)
     _described: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
     _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
 
@@ -208,9 +201,7 @@ class WindowLog:
                         remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
                     )
                 self._open = None
-            for found in self._changes_in(self._part(block)):
-                self._delivered_to = max(self._delivered_to, found.transaction.position)
-                yield found
+            yield from self._changes_in(self._part(block))
             if self._open is None and self.next_begins >= self.end:
                 break
         if self._open is not None:
@@ -247,8 +238,8 @@ class WindowLog:
         return part._replace(stop=stop)
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
-        block, pending = part.block, dict[TableName, TableRows]()
-        self._savepoints, rows = {}, None
+        block, pending, rows = part.block, self._pending, None
+        self._savepoints.clear()
         prepares = any(one.flags & _PREPARES_XA for one in part.transactions)
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
@@ -258,27 +249,32 @@ class WindowLog:
                 if text not in self._described:
                     self._described[text] = table_map(text, self.is_wanted)
                 if prepares:
-                    self._prepare(part.transaction(event), name_in(text))
+                    self._prepare(part.at(event)[1], name_in(text))
                 self._present[block.raw[start : start + 6]] = self._described[text]
             elif kind not in _ROWS:
-                yield from self._other(event, part, pending)
+                yield from self._other(event, part)
                 rows = None
             elif (table := self._present.get(block.raw[start : start + 6])) is not None:
                 if rows is None or rows.table is not table:
                     rows = pending.get(table.table)
                     if rows is not None and rows.table is not table:
                         # The table had other columns before.
-                        yield from _taken(pending)
+                        yield from self._taken()
                         rows = None
                     rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
-        yield from _taken(pending)
+        yield from self._taken()
 
-    def _other(
-        self, event: int, part: Part, pending: dict[TableName, TableRows]
-    ) -> Iterator[TableRows | Emptied]:
+    def _taken(self) -> Iterator[TableRows]:
+        """The rows that were found, which are no longer pending."""
+        for rows in self._pending.values():
+            self._delivered_to = max(self._delivered_to, rows.part.at(rows.events[-1])[1].position)
+            yield rows
+        self._pending.clear()
+
+    def _other(self, event: int, part: Part) -> Iterator[TableRows | Emptied]:
         """An event that has no rows."""
-        block, transaction = part.block, part.transaction(event)
+        block, (_, transaction) = part.block, part.at(event)
         kind, position = block.kinds[event], int(block.positions[event])
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
@@ -286,14 +282,15 @@ class WindowLog:
             self.prepared.setdefault(transaction.xid, ())
         else:
             statement = part.statement(event)
-            self._end(statement, event, part, pending)
+            self._end(statement, event, part)
             rekeyed = statement.rekeyed
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
             emptied = statement.emptied
             if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
-                yield from _taken(pending)
+                yield from self._taken()
+                self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
             for table, loss in statement.losses(self.is_wanted, self.known):
@@ -301,15 +298,15 @@ class WindowLog:
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")
 
-    def _end(self, statement: Statement, event: int, part: Part, pending: dict[TableName, TableRows]) -> None:
+    def _end(self, statement: Statement, event: int, part: Part) -> None:
         """Follow a statement that ends a transaction or a part of one."""
+        begin, transaction = part.at(event)
         if statement.savepoint is not None:
             self._savepoints[statement.savepoint] = event
         elif statement.is_rollback:
-            self._undo(part, pending, part.begin(event), event)
+            self._undo(begin, transaction)
         elif statement.undone_to is not None:
-            self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
-        transaction = part.transaction(event)
+            self._undo(max(begin, self._savepoints.get(statement.undone_to, -1)), transaction)
         if transaction.flags & _COMPLETES_XA:
             changed = self.prepared.pop(transaction.xid, None)
             if not statement.is_rollback and (changed is None or any(map(self.is_wanted, changed))):
@@ -332,27 +329,19 @@ class WindowLog:
                     remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
                 )
 
-    def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
-        """Drop the rows of a transaction that were undone: those between two events."""
-        begin = part.begin(until)
-        transaction = part.transaction(until)
-        if begin < 0 and since < 0 and self._delivered_to >= transaction.position:
+    def _undo(self, since: int, transaction: Transaction) -> None:
+        """Drop the rows of the last transaction that come after an event; -1: all of them in the block."""
+        if since < 0 and self._delivered_to >= transaction.position:
             raise SplitReadError(
                 f"the large transaction at {position_text(transaction.position)} of the log was undone in "
                 "part, after some of its rows were delivered",
                 remedy="do not change tables of another engine than InnoDB in such transactions; "
                 f"{START_AGAIN}",
             )
-        for table, rows in [*pending.items()]:
-            rows.events[:] = [event for event in rows.events if event <= max(begin, since)]
+        for table, rows in [*self._pending.items()]:
+            rows.events[:] = [event for event in rows.events if event <= since]
             if not rows.events:
-                del pending[table]
-
-
-def _taken(pending: dict[TableName, TableRows]) -> Iterator[TableRows]:
-    """These rows, which are no longer pending."""
-    yield from pending.values()
-    pending.clear()
+                del self._pending[table]
 
 
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
