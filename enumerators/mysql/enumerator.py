@@ -21,7 +21,14 @@ from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
 from flip27_source.enumerators.mysql.server import is_named
-from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
+from flip27_source.enumerators.mysql.split import (
+    ChunkRead,
+    LogRead,
+    LogWindow,
+    MysqlSplit,
+    Progress,
+    TableRules,
+)
 from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
@@ -67,14 +74,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         return findings(options)
 
     @classmethod
-    def held_chunks(cls, state: MysqlState) -> Sequence[MysqlSplit]:
-        return [
-            MysqlSplit.of_chunk(
-                progress, number, progress.assigned.get(progress.split_id(number), state.start)
-            )
-            for progress in state.assigner.tables
-            for number in progress.missing
-        ]
+    def held_chunk(cls, state: MysqlState, progress: Progress, number: int) -> MysqlSplit:
+        barrier = progress.assigned.get(progress.split_id(number), state.start)
+        return MysqlSplit.of_chunk(progress, number, barrier)
 
     @classmethod
     def check_rewind(
@@ -127,7 +129,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             prepared=state.prepared,
             rules=tuple(map(TableRules.of, assigner.tables)),
             known=assigner.stored().known,
-            by_name=not self._run.reads_tables,
         )
         return BoundedRange(read=replace(split, log=window), rest=replace(split, log=LogWindow(first=end)))
 
@@ -184,12 +185,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             return
         assigner.keep(partial(is_named, result.named))
         for found in result.tables:
-            if self._run.reads_tables:
-                # In a batch read the chunks of a table could not be read in one snapshot.
-                key = () if self._run.reads_once else found.cut_by
-                assigner.add(TableProgress(table=found.table, key=key, is_cut=not key))
-            else:
-                assigner.add_known(found.table)
+            # In a batch read the chunks of a table could not be read in one snapshot.
+            key = () if self._run.reads_once else found.cut_by
+            self._follow_table(TableProgress.of(found.table, key))
 
     def _next_request(self, _live: Sequence[MysqlSplit]) -> PollRequest:
         assigner = self._assigner

@@ -11,12 +11,7 @@ from flip27_source.enumerators.mysql.connection import Connection
 from flip27_source.enumerators.mysql.errors import left_out
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
 from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, named_tables
-from flip27_source.enumerators.tables_with_log.schema import (
-    ENVELOPE_FIELDS,
-    is_inferred,
-    schema_of_all,
-    with_change,
-)
+from flip27_source.enumerators.tables_with_log import schema as shared
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
@@ -30,7 +25,7 @@ _POSITION = (
     pa.field(GTID, pa.string()),
     pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
 )
-ENVELOPE_SCHEMA = pa.schema([*ENVELOPE_FIELDS, *_POSITION])
+ENVELOPE_SCHEMA = pa.schema([*shared.ENVELOPE_FIELDS, *_POSITION])
 
 
 def change_schema(connection: Connection, options: Options) -> pa.Schema:
@@ -40,7 +35,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     tables = find_tables(connection, named_tables(connection, options))
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
-    return schema_of_all([(one.table, schema_of(one, "typed")) for one in tables])
+    return shared.schema_of_all([(one.table, schema_of(one, "typed")) for one in tables])
 
 
 def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: str) -> None:
@@ -65,7 +60,7 @@ def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: 
 def has_all_columns(options: Options) -> bool:
     """Whether rows have all columns of their table, also those that it gets later."""
     return options[CHANGE_FORMAT] == "envelope" or (
-        is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
+        shared.is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
     )
 
 
@@ -75,4 +70,4 @@ def schema_of(table: CatalogTable, change_format: str) -> pa.Schema:
     if change_format == "envelope":
         return ENVELOPE_SCHEMA
     columns = [pa.field(name, kind.arrow) for name, kind in table.columns.items()]
-    return with_change(table.table, columns, columns, _POSITION)
+    return shared.with_change(table.table, columns, columns, _POSITION)

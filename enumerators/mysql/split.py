@@ -102,8 +102,6 @@ class LogWindow:
         file_began, skips, prepared: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
-        by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
-            a snapshot: a new table's changes are in the log before the table is found.
     """
 
     first: int
@@ -115,7 +113,6 @@ class LogWindow:
     prepared: Prepared = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
-    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

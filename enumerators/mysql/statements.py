@@ -22,7 +22,7 @@ _SKIPPED = r"\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*"
 _WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{0})*{0}"
 
 # Patterns of the beginnings of statements, in which a space follows each token.
-_ENDS = "(XA )?(COMMIT|ROLLBACK) "
+_ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
 _UNDOES = "ROLLBACK (WORK )?TO "
 _EMPTIES = "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
@@ -122,14 +122,10 @@ class Statement:
         return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds)
 
     @property
-    def is_last(self) -> bool:
-        """Whether it ends a transaction, which has no XID event."""
-        return self._begins(_ENDS) and self.undone_to is None
-
-    @property
-    def is_rollback(self) -> bool:
-        """Whether it ends a transaction whose rows are undone."""
-        return self.is_last and self._begins("(XA )?ROLLBACK ")
+    def ending(self) -> str | None:
+        """COMMIT or ROLLBACK, if it ends a transaction, which has no XID event."""
+        found = re.match(_ENDS, _shape(self._tokens))
+        return found[1] if found is not None and self.undone_to is None else None
 
     @property
     def savepoint(self) -> str | None:

@@ -13,7 +13,7 @@ Pure: facts in, decisions out; no I/O, no clock. What PostgreSQL adds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -128,10 +128,6 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
         self.note_past(
             lambda progress: seen.lsn_after if ended_below(progress.snapshots, seen.xmin) else None
         )
-
-    def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> bool:
-        """Add a table whose rows are read, and return whether it is new; without a key it is one chunk."""
-        return self.add(TableProgress(table=table, key=tuple(key), is_cut=not key))
 
     def name(self, listed: Iterable[TableName]) -> None:
         """Record the present names of tables, by which an option may name them."""

@@ -14,7 +14,7 @@ from flip27_source.enumerators.mysql.errors import AlteredKeyError
 from flip27_source.enumerators.mysql.split import TableName, TableRules
 from flip27_source.readers.changes.rows import Op, differ, placed, split_moves, taken, without
 from flip27_source.readers.mysql.charsets import Charsets
-from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
+from flip27_source.readers.mysql.log import OPS, Emptied, TableRows, Transaction
 from flip27_source.readers.mysql.row_images import find_images
 from flip27_source.readers.mysql.values import array_of
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
@@ -26,7 +26,7 @@ class Changes:
     """Changes of one table in the order of the log; or rows of a chunk.
 
     Attributes:
-        key, cut_by: see CatalogTable.
+        key: the columns of the primary key.
         op: c, u, d or t, as the number of the letter; r in all rows of a chunk.
         pos: where the transaction of each change begins; of a chunk, the position of its snapshot.
         seq: grows with the changes of a transaction.
@@ -36,7 +36,6 @@ class Changes:
 
     table: TableName
     key: tuple[str, ...] = ()
-    cut_by: tuple[str, ...] = ()
     op: Bytes
     pos: Int64s
     seq: Int64s
@@ -70,7 +69,7 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     table, part = rows.table, rows.part
     data, starts, stops = rows.images()
     image_events, image_numbers, columns = find_images(data, starts, stops, table.columns)
-    ops = rows.ops[image_events]
+    ops = OPS[part.block.kinds[rows.events]][image_events]
     # The images of an update are a pair: the row before and the row after.
     is_after = (ops == Op.CREATE) | ((ops == Op.UPDATE) & (image_numbers % 2 == 1))
     first = np.flatnonzero(~is_after | (ops == Op.CREATE))
@@ -87,7 +86,6 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     changes = Changes(
         table=table.table,
         key=table.key,
-        cut_by=table.cut_by,
         op=op,
         pos=pos,
         # It grows by more than an event has rows: to less than a 1,032nd of them, zlib cannot compress it.
@@ -144,11 +142,15 @@ def rows_of_chunk(
     )
 
 
-def delivered(changes: Changes, rules: TableRules) -> Changes:
-    """The changes that the snapshots of their rows' chunks do not have."""
+def delivered(changes: Changes, rules: TableRules, cut_by: Sequence[str]) -> Changes:
+    """The changes that the snapshots of their rows' chunks do not have.
+
+    Args:
+        cut_by: the columns by which the table would be cut now.
+    """
 
     def ranges_of(rows: Int64s) -> Int64s:
-        if changes.cut_by[: len(rules.key)] != rules.key:
+        if cut_by[: len(rules.key)] != rules.key:
             raise AlteredKeyError(changes.table, rules.key)
         bounds = [tuple(map(int, bound)) for bound in rules.bounds]
         columns = changes.take(rows).key_columns(rules.key).values()

@@ -28,12 +28,12 @@ _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
 _THREAD_SPECIFIC = 4
 """The flag of statements that concern temporary tables."""
-_OPS = np.zeros(256, np.uint8)
+OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
-_OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
+OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
-_ROWS = frozenset(np.flatnonzero(_OPS).tolist())
-_IS_READ = _OPS > 0
+_ROWS = frozenset(np.flatnonzero(OPS).tolist())
+_IS_READ = OPS > 0
 _IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
 _FLAGS_AT = 12
 _STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
@@ -100,7 +100,7 @@ class Part(NamedTuple):
         kinds = self.block.kinds[begin : self.stop]
         statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
         return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
-            self.transactions[-1].flags & _STANDALONE or self.statement(event).is_last
+            self.transactions[-1].flags & _STANDALONE or self.statement(event).ending
             for event in statements.tolist()
         )
 
@@ -111,12 +111,6 @@ class TableRows(NamedTuple):
     table: TableMap
     part: Part
     events: list[int]
-
-    @property
-    def ops(self) -> Bytes:
-        """The operation of each event, as the number of its letter."""
-        ops: Bytes = _OPS[self.part.block.kinds[self.events]]
-        return ops
 
     def images(self) -> tuple[Bytes, Int64s, Int64s]:
         """Some bytes, and where the images of the rows of each event begin and end in them.
@@ -131,7 +125,7 @@ class TableRows(NamedTuple):
         is_whole = data[starts] == width if width < 251 else numbers_at(data, starts + 1, 2) == width
         starts = starts + (1 if width < 251 else 3)
         bitmap = np.arange((width + 7) // 8)[:, None]
-        for has in (kinds > 0, self.ops == Op.UPDATE):
+        for has in (kinds > 0, OPS[kinds] == Op.UPDATE):
             bits = np.unpackbits(data[starts + bitmap], axis=0, count=width, bitorder="little")
             is_whole &= bits.all(axis=0) | ~has
             starts = starts + len(bitmap) * has
@@ -303,13 +297,13 @@ class WindowLog:
         begin, transaction = part.at(event)
         if statement.savepoint is not None:
             self._savepoints[statement.savepoint] = event
-        elif statement.is_rollback:
+        elif statement.ending == "ROLLBACK":
             self._undo(begin, transaction)
         elif statement.undone_to is not None:
             self._undo(max(begin, self._savepoints.get(statement.undone_to, -1)), transaction)
         if transaction.flags & _COMPLETES_XA:
             changed = self.prepared.pop(transaction.xid, None)
-            if not statement.is_rollback and (changed is None or any(map(self.is_wanted, changed))):
+            if statement.ending == "COMMIT" and (changed is None or any(map(self.is_wanted, changed))):
                 where = position_text(transaction.position)
                 self.report_loss(
                     f"the XA transaction {transaction.xid} was committed at {where} of the log, and its "
@@ -348,9 +342,8 @@ def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
     flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).tolist()
-    gtids = zip(
-        numbers_at(data, starts + 8, 4), block.servers[begins], numbers_at(data, starts, 8), strict=True
-    )
+    servers = numbers_at(data, starts - 14, 4)  # in the header, which has 19 bytes
+    gtids = zip(numbers_at(data, starts + 8, 4), servers, numbers_at(data, starts, 8), strict=True)
     return map(
         Transaction,
         block.positions[begins].tolist(),

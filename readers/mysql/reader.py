@@ -52,7 +52,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def _rows_of(self, context: SourceReaderContext) -> TypedRows:
         from flip27_source.readers.mysql.change_rows import change_rows
 
-        self._compared: set[TableMap] = set()
         self._known: dict[TableMap, TableMap] = {}
         return change_rows(context.schema, context.options)
 
@@ -124,7 +123,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         known = {*rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted: Callable[[TableName], bool] = known.__contains__
-        if window.by_name:
+        if context.options[opts.SNAPSHOT] == "never":
+            # The changes of a new table are in the log before the table is found.
             is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
         folds = variable(connection, "lower_case_table_names") != "0"
         log = WindowLog(
@@ -190,6 +190,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
         from flip27_source.readers.mysql.log import Emptied
+        from flip27_source.readers.mysql.values import types_of
 
         wanted = self._rows.columns_read
         if isinstance(part, Emptied):
@@ -202,9 +203,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         if rule is not None:
             if is_emptied_between(changes, rule):
                 emptied[changes.table] = None
-            changes = delivered(changes, rule)
-        if len(changes) and table is not None and table not in self._compared:
-            self._compare(table)
+            changes = delivered(changes, rule, () if table is None else table.cut_by)
+        if len(changes) and table is not None:
+            self._compare(table, str(table.table), partial(types_of, table.columns, self._charsets))
         return changes
 
     def _understood(self, table: TableMap) -> TableMap:
@@ -240,11 +241,3 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         """Run a query while another connection sends the log."""
         with connect(self.context.options) as connection:
             return rows_of(connection, sql)
-
-    def _compare(self, table: TableMap) -> None:
-        """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
-        from flip27_source.readers.mysql.values import type_of
-
-        types = {column.name: type_of(column, self._charsets) for column in table.columns if column.name}
-        self._columns.check(str(table.table), types, old=types)
-        self._compared.add(table)

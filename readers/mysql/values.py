@@ -35,20 +35,19 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
         return _labels(column, values, data, labels)
     texts = _bytes(values, data)
     if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
-        size = column.meta[0]
-        is_short = pc.any(pc.less(pc.binary_length(texts), size)).as_py()
-        if column.kind != kinds.STRING or not is_short:
+        if column.kind != kinds.STRING:
             return texts
         # The log leaves out zeros at the end of BINARY values.
-        padded = [None if one is None else one.ljust(size, b"\0") for one in texts.to_pylist()]
-        return pa.array(padded, pa.binary())
+        padded = pc.ascii_rpad(texts.view(pa.string()), width=column.meta[0], padding="\0")
+        return padded.view(pa.binary())
     return charsets.texts(texts, column.collation)
 
 
-def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
-    """The type of the arrays of a column."""
+def types_of(columns: Sequence[LogColumn], charsets: Charsets) -> dict[str, pa.DataType]:
+    """The types of the arrays of columns that have a name."""
     none = np.empty(0, np.int64)
-    return array_of(column, Values(none, none, none > 0), np.zeros(8, np.uint8), charsets).type
+    empty, data = Values(none, none, none > 0), np.zeros(8, np.uint8)
+    return {column.name: array_of(column, empty, data, charsets).type for column in columns if column.name}
 
 
 def _masked(numbers: Any, values: Values) -> pa.Array:
