@@ -59,10 +59,6 @@ class EventBlock(NamedTuple):
         """The events with which transactions begin, and statements that are none."""
         return np.flatnonzero(np.isin(self.kinds, BEGINS))
 
-    @property
-    def begins_file(self) -> bool:
-        return self.kinds[0] in (ROTATE, FORMAT_DESCRIPTION)
-
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from flip27_source.enumerators.mysql.split import parse_position
@@ -10,7 +11,6 @@ from flip27_source.enumerators.mysql.table_patterns import table_patterns
 from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log import options as log_options
 from flip27_source.options import (
-    Change,
     FirstStartOption,
     NextBatchOption,
     Option,
@@ -42,12 +42,7 @@ HOST: Option[str] = ReadingOption(
 PORT: Option[int] = ReadingOption(
     name="port", parse=integer(minimum=1), default_text="3306", doc="Port of the server."
 )
-DATABASE: Option[str | None] = Option(
-    name="database",
-    doc="The database of tables that are named without one.",
-    names_data=True,
-    changes=Change.REFUSED,
-)
+DATABASE = replace(log_options.DATABASE, doc="The database of tables that are named without one.")
 USER: Option[str | None] = ReadingOption(
     name="user",
     doc="Name of the account. It needs SELECT on the tables, REPLICATION SLAVE and BINLOG MONITOR.",

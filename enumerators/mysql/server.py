@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.column_types import ColumnType
+from flip27_source.enumerators.mysql.column_types import INTEGERS, ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of, variable, variables
 from flip27_source.enumerators.mysql.errors import AlteredKeyError, GoneTableError, OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
@@ -65,7 +65,7 @@ class CatalogTable:
 
     @property
     def cut_by(self) -> tuple[str, ...]:
-        return tuple(takewhile(lambda name: self.columns[name].is_integer, self.key))
+        return tuple(takewhile(lambda name: self.columns[name].name in INTEGERS, self.key))
 
     def check_cut_by(self, key: Sequence[str]) -> None:
         """Check that the primary key still begins with the columns by which the table is cut."""

@@ -186,8 +186,11 @@ class WindowLog:
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
         for block in blocks:
-            self._check_file(block)
-            if self._open is not None and block.begins_file:
+            began = block.files_began()
+            # The files must still be those that were read before.
+            if any(self.files.setdefault(file, at_s) != at_s for file, at_s in began):
+                raise OtherLogError(self.next_begins)
+            if self._open is not None and began:
                 # A server that was killed while it wrote the transaction has not committed it.
                 if self._delivered_to >= self._open.position:
                     raise SplitReadError(
@@ -203,12 +206,6 @@ class WindowLog:
                 f"the log ends within the transaction at {position_text(self._open.position)}",
                 remedy="the task is repeated; if it happens again, the server's log is damaged",
             )
-
-    def _check_file(self, block: EventBlock) -> None:
-        """Check that the file is still the one that was read before."""
-        for file, at_s in block.files_began():
-            if self.files.setdefault(file, at_s) != at_s:
-                raise OtherLogError(self.next_begins)
 
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
