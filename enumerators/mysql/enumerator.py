@@ -162,9 +162,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         self._take_tables(self._assigner, result)
         if result.end is not None:
             self._assigner.log_ends_at(result.end.end)
-        for cut in result.cuts:
-            self._assigner.cut(cut)
-        self._publish_chunks()
 
     def _follow(self, before: MysqlState, after: MysqlState) -> bool:
         """Go on with another server's log; False if more was read of the former one than the poll knew."""

@@ -15,16 +15,10 @@ from flip27_source.enumerators.tables_with_log import schema as shared
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
-OP, BEFORE, TABLE, POS, SEQ = "_op", "_before", "_table", "_pos", "_seq"
-GTID, COMMITTED_AT = "_gtid", "_committed_at"
-CHANGE_COLUMNS = frozenset({OP, BEFORE, TABLE, POS, SEQ, GTID, COMMITTED_AT})
+OP, BEFORE, TABLE, POS, GTID = "_op", "_before", "_table", "_pos", "_gtid"
+CHANGE_COLUMNS = frozenset({OP, BEFORE, TABLE, POS, shared.SEQ, GTID, shared.COMMITTED_AT})
 
-_POSITION = (
-    pa.field(POS, pa.int64(), nullable=False),
-    pa.field(SEQ, pa.int64(), nullable=False),
-    pa.field(GTID, pa.string()),
-    pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
-)
+_POSITION = shared.position_fields(POS, pa.field(GTID, pa.string()))
 ENVELOPE_SCHEMA = pa.schema([*shared.ENVELOPE_FIELDS, *_POSITION])
 
 

@@ -247,8 +247,6 @@ class PostgresEnumerator(
             self._assigner.end_at(result.seen[-1].end)
         for seen in result.seen:
             self._assigner.observe(seen)
-        for cut in result.cuts:
-            self._assigner.cut(cut)
         if result.position is not None and result.has_changes is not None:
             self._has_changes = (result.position, result.has_changes)
         if result.slot is not None:

@@ -239,6 +239,10 @@ class TablesWithLogEnumerator(
             self._state = result.setup
             self._assigner = self._assigner_of(result.setup)
         self._take(result)
+        if self._assigner is not None:
+            for cut in result.cuts:
+                self._assigner.cut(cut)
+        self._publish_chunks()
 
     def close(self) -> None:
         self._poller.close()

@@ -103,21 +103,21 @@ def op_texts(op: Bytes) -> pa.Array:
     ).dictionary_decode()
 
 
-def split_moves(op: Bytes, moved: Bools) -> tuple[Int64s, Bytes, Bools, Bools]:
+def split_moves(changes: ChangesT, moved: Bools) -> tuple[ChangesT, Bools, Bools]:
     """Updates that give a row another key, each as a delete of the old row and an insert of the new one.
 
     Args:
         moved: true for these updates.
 
     Returns:
-        The former index of each change, its operation, and which changes are such deletes and inserts.
+        The changes, and which of them are such deletes and inserts.
     """
-    rows = np.repeat(np.arange(len(op)), np.where(moved, 2, 1))
+    rows = np.repeat(np.arange(len(moved)), np.where(moved, 2, 1))
     is_moved, is_first = moved[rows], np.append(True, rows[1:] != rows[:-1])
     deletes, inserts = is_moved & is_first, is_moved & ~is_first
-    op = op[rows]
-    op[deletes], op[inserts] = Op.DELETE, Op.CREATE
-    return rows, op, deletes, inserts
+    split = taken(changes, rows)
+    split.op[deletes], split.op[inserts] = Op.DELETE, Op.CREATE
+    return split, deletes, inserts
 
 
 def taken(changes: ChangesT, rows: Int64s) -> ChangesT:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.mysql import schema as names
 from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
+from flip27_source.enumerators.tables_with_log.schema import COMMITTED_AT, SEQ
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.changes.exact_casts import exactly
@@ -112,9 +113,9 @@ def _columns(changes: Changes, *, prefix: str = "") -> Columns:
         f"{prefix}op": lambda: op_texts(changes.op),
         f"{prefix}table": lambda: pa.repeat(pa.scalar(str(changes.table)), len(changes)),
         names.POS: lambda: pa.array(changes.pos),
-        names.SEQ: lambda: pa.array(changes.seq),
+        SEQ: lambda: pa.array(changes.seq),
         names.GTID: lambda: of_transaction([one.gtid for one in transactions], pa.string()),
-        names.COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in transactions], _UTC),
+        COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in transactions], _UTC),
     }
 
 

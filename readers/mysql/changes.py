@@ -107,11 +107,9 @@ def _with_moves(changes: Changes) -> Changes:
     moved &= changes.op == Op.UPDATE
     if not moved.any():
         return changes
-    rows, op, deletes, inserts = split_moves(changes.op, moved)
-    split = changes.take(rows)
+    split, deletes, inserts = split_moves(changes, moved)
     return replace(
         split,
-        op=op,
         after={name: without(values, deletes) for name, values in split.after.items()},
         before={name: without(values, inserts) for name, values in split.before.items()},
     )

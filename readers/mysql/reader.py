@@ -25,7 +25,6 @@ from flip27_source.enumerators.mysql.split import (
     LogWindow,
     MysqlSplit,
     TableName,
-    TableRules,
     by_domain,
     parse_gtids,
     position_text,
@@ -119,8 +118,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         logged = server.check_log(connection, log=window.log, position=window.first)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
-        rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
-        known = {*rules, *window.known}
+        self._rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
+        self._emptied: dict[TableName, None] = {}
+        known = {*self._rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted: Callable[[TableName], bool] = known.__contains__
         if context.options[opts.SNAPSHOT] == "never":
@@ -133,7 +133,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             is_wanted=is_wanted,
             known=known,
             report_loss=report_loss,
-            rules=rules,
+            rules=self._rules,
             writing=Writing(self._charsets.decode, folds),
         )
         if logged.first > window.first:
@@ -146,14 +146,13 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             log.next_begins = logged.first
             log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
         passed = skip(connection, window.skips, log=window.log, position=log.next_begins)
-        emptied = dict[TableName, None]()
         if log.next_begins < window.end:
             events = log_blocks(
                 connection, context.options, log=window.log, first=log.next_begins, end=window.end
             )
             try:
                 for part in log.changes(events):
-                    changes = self._delivered(part, rules, emptied)
+                    changes = self._delivered(part)
                     if len(changes):
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
@@ -164,7 +163,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             LogRead(
                 first=window.first,
                 end=end,
-                emptied=tuple(emptied),
+                emptied=tuple(self._emptied),
                 gtids=tuple((by_domain(passed) | log.last).values()),
                 prepared=tuple(log.prepared.items()),
                 file_began=began,
@@ -184,9 +183,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             )
         return was_read or (earlier is None and not is_other)
 
-    def _delivered(
-        self, part: TableRows | Emptied, rules: dict[TableName, TableRules], emptied: dict[TableName, None]
-    ) -> Changes:
+    def _delivered(self, part: TableRows | Emptied) -> Changes:
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
         from flip27_source.readers.mysql.log import Emptied
@@ -194,15 +191,15 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
 
         wanted = self._rows.columns_read
         if isinstance(part, Emptied):
-            table, rule = None, rules.get(part.table)
+            table, rule = None, self._rules.get(part.table)
             changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
         else:
             table = self._known.get(part.table) or self._understood(part.table)
-            rule = rules.get(table.table)
+            rule = self._rules.get(table.table)
             changes = changes_of(part._replace(table=table), self._charsets, wanted)
         if rule is not None:
             if is_emptied_between(changes, rule):
-                emptied[changes.table] = None
+                self._emptied[changes.table] = None
             changes = delivered(changes, rule, () if table is None else table.cut_by)
         if len(changes) and table is not None:
             self._compare(table, str(table.table), partial(types_of, table.columns, self._charsets))

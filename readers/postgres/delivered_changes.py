@@ -215,11 +215,9 @@ def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
 
 def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
     """The changes, with each update in ``moved`` replaced by a delete and an insert."""
-    rows, op, deletes, _ = split_moves(changes.op, moved)
-    split = changes.take(rows)
+    split, deletes, _ = split_moves(changes, moved)
     return replace(
         split,
-        op=op,
         after=[without(texts, deletes) for texts in split.after],
         unchanged=[None if mask is None else mask & ~deletes for mask in split.unchanged],
     )
