@@ -195,7 +195,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             state=self._state,
             reconnects=reconnects,
             cut=tuple((progress.table, progress.key, progress.last_bound) for progress in assigner.uncut),
-            known=frozenset(assigner.known),
+            known=assigner.known,
         )
 
     def _assigner_of(self, state: MysqlState) -> Assigner:

@@ -19,26 +19,25 @@ from flip27_source.enumerators.mysql.split import TableName, failovers_of, parse
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log.options import SNAPSHOT_CHUNK_ROWS
-from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller, check_start
+from flip27_source.enumerators.tables_with_log.poller import (
+    LISTING_S,
+    ConnectedPoller,
+    TablesRequest,
+    check_start,
+)
 from flip27_source.errors import DiscoveryError
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollRequest:
-    """What the next poll is to find out; immutable, because another thread reads it.
+class PollRequest(TablesRequest[MysqlState, Uncut, TableName]):
+    """A request.
 
     Attributes:
-        state: None until the first poll.
         reconnects: whether a task has reached another server than the one of the state.
-        cut: the tables of which bounds are missing.
-        known: the tables that were found before.
     """
 
-    state: MysqlState | None = None
     reconnects: bool = False
-    cut: tuple[Uncut, ...] = ()
-    known: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +145,8 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     ) -> Iterator[Cut]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         old = [one for one in request.cut if server.is_named(self._named, one[0])]
-        new = [one for one in tables or () if one.cut_by and one.table not in request.known]
+        known = {*request.known}
+        new = [one for one in tables or () if one.cut_by and one.table not in known]
         rows, has_time = self._options[SNAPSHOT_CHUNK_ROWS], self._time_to_cut()
         for table, key, lower in (*old, *((one.table, one.cut_by, None) for one in new)):
             try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from flip27_source.enumerators.mysql.table_patterns import quoted
-from flip27_source.enumerators.tables_with_log.split import ChunkOrLog
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
 from flip27_source.snapshot_then_log.tables import Key, TableProgress
@@ -49,20 +49,14 @@ Prepared = tuple[tuple[str, tuple[TableName, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChunk:
-    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+class TableChunk(KeyRange[TableName, str]):
+    """A chunk of a table, which is cut by integers.
 
     Attributes:
-        key: the names of the columns by which the table is cut, whose types are integers.
-        lower, upper: the values of these columns, as text; None for no bound.
         barrier: the snapshot of the chunk has everything before this position; 0 if no log is read.
         server: the identity of the server to which positions belong; None if no log is read.
     """
 
-    table: TableName
-    key: tuple[str, ...]
-    lower: Key | None
-    upper: Key | None
     barrier: int
     server: str | None = None
 
@@ -132,14 +126,8 @@ class MysqlSplit(ChunkOrLog):
     @classmethod
     def of_chunk(cls, progress: Progress, number: int, barrier: int) -> Self:
         """A chunk, to be read in a snapshot that has everything before the barrier."""
-        lower, upper = progress.range_of(number)
-        return cls(
-            split_id=progress.split_id(number),
-            chunk=TableChunk(
-                table=progress.table, key=progress.key, lower=lower, upper=upper, barrier=barrier
-            ),
-            rows=progress.rows[number],
-        )
+        chunk = TableChunk.of(progress, number, barrier=barrier)
+        return cls(split_id=progress.split_id(number), chunk=chunk, rows=progress.rows[number])
 
 
 @dataclass(frozen=True, slots=True)

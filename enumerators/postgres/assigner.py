@@ -224,16 +224,5 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
 
 def chunk_split(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
     """The split of a chunk, to be read in a snapshot that sees everything before the horizon."""
-    lower, upper = progress.range_of(number)
-    return PostgresSplit(
-        split_id=progress.split_id(number),
-        chunk=TableChunk(
-            table=progress.table,
-            key=progress.key,
-            lower=lower,
-            upper=upper,
-            lsn=settled.lsn,
-            horizon=settled.xid,
-        ),
-        rows=progress.rows[number],
-    )
+    chunk = TableChunk.of(progress, number, lsn=settled.lsn, horizon=settled.xid)
+    return PostgresSplit(split_id=progress.split_id(number), chunk=chunk, rows=progress.rows[number])

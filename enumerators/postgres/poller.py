@@ -41,7 +41,12 @@ from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_t
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller, check_start
+from flip27_source.enumerators.tables_with_log.poller import (
+    LISTING_S,
+    ConnectedPoller,
+    TablesRequest,
+    check_start,
+)
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
@@ -57,25 +62,19 @@ _COMPARISONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollRequest:
-    """What the next poll of the server is to find out; immutable, because another thread reads it.
+class PollRequest(TablesRequest[PostgresState, Uncut, TableName]):
+    """A request; the first poll has created what is missing.
 
     Attributes:
-        state: None until the first poll has created what is missing.
         needed_from: the position from which batches may still need the log.
         position: the position up to which the log is planned.
-        cut: the tables of which bounds are missing.
         pending: the horizon that is to settle.
-        known: the tables that were read before.
     """
 
-    state: PostgresState | None = None
     needed_from: int = 0
     position: int | None = None
     makes_horizon: bool = False
     pending: Horizon | None = None
-    cut: tuple[Uncut, ...] = ()
-    known: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
-from flip27_source.enumerators.tables_with_log.split import ChunkOrLog
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.events import SourceEvent
 
 
@@ -53,20 +53,15 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChunk:
-    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+class TableChunk(KeyRange[TableName, KeyColumn]):
+    """A chunk of a table.
 
     Attributes:
-        lower, upper: the values of the key columns, as text; None for no bound.
         lsn: position in the log: every event of these rows that is delivered commits there or later.
         horizon: the snapshot of the chunk has to see every transaction up to and including this id.
         exported: the exported snapshot in which the chunk is read, in a batch read.
     """
 
-    table: TableName
-    key: tuple[KeyColumn, ...]
-    lower: tuple[str, ...] | None
-    upper: tuple[str, ...] | None
     lsn: int
     horizon: int
     exported: str | None = None

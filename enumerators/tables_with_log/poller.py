@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
@@ -43,8 +44,28 @@ class Closable(Protocol):
         """Close it."""
 
 
+StateT = TypeVar("StateT")
+UncutT = TypeVar("UncutT")
+TableT = TypeVar("TableT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesRequest(Generic[StateT, UncutT, TableT]):
+    """What the next poll is to find out; immutable, because another thread reads it.
+
+    Attributes:
+        state: None until the first poll.
+        cut: the tables of which bounds are missing.
+        known: the tables that were found before.
+    """
+
+    state: StateT | None = None
+    cut: tuple[UncutT, ...] = ()
+    known: tuple[TableT, ...] = ()
+
+
 ConnectionT = TypeVar("ConnectionT", bound=Closable)
-RequestT = TypeVar("RequestT", bound=Any)
+RequestT = TypeVar("RequestT", bound=TablesRequest[Any, Any, Any])
 ResultT = TypeVar("ResultT")
 
 
