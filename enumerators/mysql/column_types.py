@@ -40,7 +40,6 @@ class ColumnType:
     """
 
     name: str
-    is_unsigned: bool = False
     digits: int | None = None
     scale: int | None = None
     text: str = ""
@@ -58,7 +57,7 @@ class ColumnType:
     def arrow(self) -> pa.DataType | None:
         """The type unless the user's schema sets another; None if the source does not read such columns."""
         if self.name in INTEGERS:
-            return INTEGERS[self.name][self.is_unsigned]
+            return INTEGERS[self.name]["unsigned" in self.text]
         if self.name == "decimal":
             digits, scale = self.digits or 10, self.scale or 0
             return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else pa.string()

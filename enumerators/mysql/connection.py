@@ -30,13 +30,12 @@ _SETTINGS = (
     "completion_type = NO_CHAIN, max_statement_time = 0, net_write_timeout = 86400"
 )
 """What changes rows or transactions, or ends queries that a task reads slowly, if the server has set it."""
-_LOST = "nothing is lost: the task is repeated; if it happens again, see the server's log"
 _REMEDIES = {
     1044: "GRANT SELECT ON <database>.* TO <account>",
     1045: "check user and passwordEnv",
     1142: "GRANT SELECT ON <table> TO <account>",
     _NOT_IN_THE_LOG: "set startingPosition=earliest, or the GTID of a transaction that the log has",
-    **dict.fromkeys((2006, 2013), _LOST),
+    **dict.fromkeys((2006, 2013), "nothing is lost: it is repeated; if it goes on, see the server's log"),
     1227: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO <account>",
 }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import takewhile
 
-from flip27_source.enumerators.mysql.connection import Connection, connect, doing, rows_of
-from flip27_source.enumerators.mysql.event_blocks import BEGINS, BETWEEN, EventBlock, event_blocks
+from flip27_source.enumerators.mysql.connection import Connection, connect, doing, imported, rows_of
+from flip27_source.enumerators.mysql.event_blocks import BEGINS, BETWEEN, GTID, EventBlock, event_blocks
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset
 from flip27_source.options import Options
 
-_COM_BINLOG_DUMP = 0x12
 _ENDS_AT_THE_END = 1
 
 
@@ -43,14 +43,16 @@ def file_began(options: Options, *, log: str, position: int) -> int:
 
 def begin_of(options: Options, *, log: str, position: int) -> int:
     """Where the transaction begins within which a position is; the position if it is within none."""
-    begin = position >> 32 << 32 | FIRST_IN_FILE
     with connect(options) as stream:
-        for block in log_blocks(stream, options, log=log, first=begin, end=position):
-            for at, kind in zip(block.positions.tolist(), block.kinds.tolist(), strict=True):
-                if at >= position:
-                    return position if at == position and kind in (*BEGINS, *BETWEEN) else begin
-                begin = at if kind in BEGINS else begin
-    return position
+        after = log_blocks(stream, options, log=log, first=position)
+        kinds = (kind for block in after for kind in block.kinds.tolist() if kind not in BETWEEN)
+        if next(kinds, GTID) in BEGINS:
+            return position
+    with connect(options) as stream:
+        file = log_blocks(stream, options, log=log, first=position >> 32 << 32 | FIRST_IN_FILE, end=position)
+        before = takewhile(lambda block: block.positions[0] < position, file)
+        begins = (begin for block in before for begin in block.positions[block.begins].tolist())
+        return max(int(begin) for begin in begins if begin < position)
 
 
 def _events(connection: Connection, options: Options, file: str, offset: int) -> Iterator[bytes]:
@@ -61,6 +63,6 @@ def _events(connection: Connection, options: Options, file: str, offset: int) ->
             connection,
             "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4",
         )
-        connection._execute_command(_COM_BINLOG_DUMP, command)
+        connection._execute_command(imported().constants.COMMAND.COM_BINLOG_DUMP, command)
         while not (packet := connection._read_packet()).is_eof_packet():
             yield packet.get_all_data()[1:]

@@ -64,9 +64,6 @@ class PollResult:
 class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     """Polls the server, whose identity it asks on each connection."""
 
-    _server = ""
-    _named: Sequence[TablePattern] = ()
-
     def poll(self, request: PollRequest) -> PollResult:
         with doing(self._options, "polling the server"):
             if request.reconnects:

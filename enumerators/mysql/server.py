@@ -261,12 +261,7 @@ def catalog_table(connection: Connection, table: TableName) -> CatalogTable:
     names = [table.schema, table.name]
     columns = {
         row[0]: ColumnType(
-            name=row[1].lower(),
-            is_unsigned="unsigned" in row[2],
-            digits=int(row[3]),
-            scale=int(row[4]),
-            text=row[2],
-            charset=row[5],
+            name=row[1].lower(), digits=int(row[3]), scale=int(row[4]), text=row[2], charset=row[5]
         )
         for row in rows_of(connection, _COLUMNS, names)
     }

@@ -173,15 +173,14 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def _may_read(self, connection: Connection, window: LogWindow) -> bool:
         """Whether the window is read: not if another server has answered this attempt, or the first one."""
         # If an earlier attempt has reported the window, its report counts.
-        earlier = next((one for one in self.context.sent_before if isinstance(one, LogRead)), None)
-        was_read = earlier is not None and earlier.end > earlier.first
+        were_read = [one.end > one.first for one in self.context.sent_before if isinstance(one, LogRead)]
         is_other = server.identity(connection) != window.server
-        if is_other and was_read:
+        if is_other and any(were_read):
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",
                 remedy=f"connect to that server until the batch is complete; or {errors.START_AGAIN}",
             )
-        return was_read or (earlier is None and not is_other)
+        return any(were_read) or not (were_read or is_other)
 
     def _delivered(self, part: TableRows | Emptied) -> Changes:
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""

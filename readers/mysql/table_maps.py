@@ -36,7 +36,6 @@ _META_BYTES = {
 _TEXTS = (STRING, VAR_STRING, VARCHAR, BLOB, GEOMETRY, BLOB_COMPRESSED, VARCHAR_COMPRESSED)
 """The types for which the log has a collation, also where it means nothing."""
 _UNREAD = {GEOMETRY: "geometry", BLOB_COMPRESSED: "blob compressed", VARCHAR_COMPRESSED: "varchar compressed"}
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _SEQUENCE = ["next_not_cached_value", "minimum_value", "maximum_value", "start_value"]
 """With these columns every sequence begins, for which the log has rows."""
 
@@ -69,7 +68,7 @@ class LogColumn:
         """Bytes of a value; None if each value has its length in front."""
         first, second = self.meta
         if self.kind == NEWDECIMAL:
-            return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (first - second, second))
+            return sum(part // 9 * 4 + (part % 9 + 1) // 2 for part in (first - second, second))
         fraction = (first + 1) // 2
         sizes = {
             TIMESTAMP2: 4 + fraction, DATETIME2: 5 + fraction, TIME2: 3 + fraction, ENUM: first, SET: first,
