@@ -1,28 +1,26 @@
-"""A model of a MariaDB server with one table, whose transactions commit while a story is played.
+"""A model of a MariaDB server with one table.
 
 Its sessions are what PyMySQL's connections are for the source. The log has the bytes that a server has.
 """
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self
-
-import pytest
-
-from flip27_source.enumerators.mysql import connection
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Self
 
 FILE = "binlog.000001"
 BEGAN_S = 1_763_596_800
-_ROTATE, _FORMAT, _XID, _TABLE_MAP, _GTID = 4, 15, 16, 19, 162
+_QUERY, _ROTATE, _FORMAT, _XID, _TABLE_MAP, _GTID = 2, 4, 15, 16, 19, 162
 _ROWS = {"c": 23, "u": 24, "d": 25}
 
-Change = tuple[int, str | None, str | None]
-"""The key of a row, and its value before the change and after it."""
+Row = tuple[int, str]
+"""The key of a row, and its value."""
+Change = tuple[Row | None, Row | None]
+"""A row before the change and after it."""
+TRUNCATE: Change = (None, None)
 
 
 def _event(kind: int, body: bytes, *, end: int) -> bytes:
@@ -41,57 +39,60 @@ _DESCRIPTION = (
 """The table: an INT and a VARCHAR(20) in utf8mb4, and its key."""
 
 
-def _image(key: int, value: str) -> bytes:
+def _image(row: Row) -> bytes:
+    key, value = row
     return b"\0" + struct.pack("<iB", key, len(value)) + value.encode()
 
 
-def _rows(change: Change) -> tuple[int, bytes]:
-    key, before, after = change
-    op = "c" if before is None else "d" if after is None else "u"
-    images = b"".join(_image(key, value) for value in (before, after) if value is not None)
-    return _ROWS[op], struct.pack("<IHHB", 7, 0, 0, 2) + (b"\3\3" if op == "u" else b"\3") + images
+def _events(number: int, changes: Sequence[Change]) -> Iterator[tuple[int, bytes]]:
+    """The kinds and bodies of the events of a transaction; a TRUNCATE is one by itself."""
+    is_alone = changes[0] == TRUNCATE
+    yield _GTID, struct.pack("<QIB", number, 0, is_alone) + bytes(6)
+    if is_alone:
+        yield _QUERY, bytes(8) + b"\4" + bytes(4) + b"shop\0TRUNCATE orders"
+        return
+    for before, after in changes:
+        op = "c" if before is None else "d" if after is None else "u"
+        bitmaps = b"\3\3" if op == "u" else b"\3"
+        images = b"".join(_image(row) for row in (before, after) if row is not None)
+        yield _TABLE_MAP, _DESCRIPTION
+        yield _ROWS[op], struct.pack("<IHHB", 7, 0, 0, 2) + bitmaps + images
+    yield _XID, bytes(8)
 
 
-class MysqlShop:
+class MysqlServer:
     """The server.
 
     Attributes:
-        present: the server on which sessions are opened.
-        committed: the number of transactions that are committed.
+        rows: those of the table after each number of transactions.
     """
 
-    present: ClassVar[MysqlShop]
-    TRANSACTIONS: ClassVar[Sequence[Sequence[Change]]] = (
-        [(key, None, f"c{key}") for key in range(1, 11)],
-        [(1, "c1", "u1"), (10, "c10", "u1")],
-        [(1, "u1", None), (10, "u1", "u2")],
-        [(2, "c2", "u3"), (10, "u2", "u3")],
-        [(11, None, "c4")],
-    )
-
     def __init__(self) -> None:
-        self.committed = 0
+        self.rows: list[dict[int, str]] = [{}]
         self._log = [b"\xfebin", _event(_FORMAT, bytes(57), end=80)]
         self._ends = [80]
-        for number, changes in enumerate(self.TRANSACTIONS, start=1):
-            events = [(_GTID, struct.pack("<QIB", number, 0, 0) + bytes(6))]
-            for change in changes:
-                events += [(_TABLE_MAP, _DESCRIPTION), _rows(change)]
-            end = self._ends[-1]
-            for kind, body in (*events, (_XID, bytes(8))):
-                end += 19 + len(body)
-                self._log.append(_event(kind, body, end=end))
-            self._ends.append(end)
 
-    @classmethod
-    def opened(cls, transactions: int) -> None:
-        """Open a new server after so many transactions."""
-        cls.present = cls()
-        cls.present.committed = transactions
+    @property
+    def committed(self) -> int:
+        """The number of transactions."""
+        return len(self.rows) - 1
 
-    def commit_next(self) -> None:
-        """Commit the next transaction."""
-        self.committed += 1
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Commit a transaction."""
+        rows, end = dict(self.rows[-1]), self._ends[-1]
+        for before, after in changes:
+            if (before, after) == TRUNCATE:
+                rows.clear()
+            if before is not None:
+                del rows[before[0]]
+            if after is not None:
+                assert after[0] not in rows
+                rows[after[0]] = after[1]
+        self.rows.append(rows)
+        for kind, body in _events(self.committed, changes):
+            end += 19 + len(body)
+            self._log.append(_event(kind, body, end=end))
+        self._ends.append(end)
 
     def end(self, transactions: int) -> int:
         """Where the log ends after so many transactions."""
@@ -107,19 +108,18 @@ class MysqlShop:
             yield _event(_FORMAT, bytes(57), end=0)
         at = 0
         for event in self._log:
-            if position <= at < self.end(self.committed):
+            if position <= at:
                 yield event
             at += len(event)
 
-    def table(self, transactions: int) -> sqlite3.Connection:
-        """A database with the rows after so many transactions."""
-        found = sqlite3.connect(":memory:")
-        found.executescript("ATTACH ':memory:' AS shop; CREATE TABLE shop.orders (id INTEGER PRIMARY KEY, v)")
-        for key, _, value in itertools.chain(*self.TRANSACTIONS[:transactions]):
-            found.execute("DELETE FROM orders WHERE id = ?", [key])
-            if value is not None:
-                found.execute("INSERT INTO orders VALUES (?, ?)", [key, value])
-        return found
+    def selected(self, sql: str, transactions: int) -> list[tuple[Any, ...]]:
+        """The rows of a query of the table after so many transactions."""
+        with closing(sqlite3.connect(":memory:")) as found:
+            found.executescript(
+                "ATTACH ':memory:' AS shop; CREATE TABLE shop.orders (id INTEGER PRIMARY KEY, v)"
+            )
+            found.executemany("INSERT INTO orders VALUES (?, ?)", self.rows[transactions].items())
+            return found.execute(sql).fetchall()
 
 
 _VARIABLES = {
@@ -152,11 +152,16 @@ class _Packet:
         return b"\0" + (self._event or b"")
 
 
-class _Session:
-    """A session, and its only cursor."""
+class MysqlSession:
+    """A session, and its only cursor.
 
-    def __init__(self, **_: Any) -> None:
-        self._server = MysqlShop.present
+    Args:
+        step: called before each statement.
+    """
+
+    def __init__(self, server: MysqlServer, step: Callable[[], None]) -> None:
+        self._server = server
+        self._step = step
         self._snapshot: int | None = None
         self._found: list[tuple[Any, ...]] = []
         self._packets: Iterator[bytes] = iter(())
@@ -174,6 +179,7 @@ class _Session:
         return self
 
     def execute(self, sql: str, parameters: Sequence[Any] | None = None) -> None:
+        self._step()
         self._found = list(self._answer(" ".join(sql.split()), parameters or ()))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -197,7 +203,7 @@ class _Session:
         elif rows := next((rows for name, rows in _CATALOG.items() if name in sql), None):
             yield from rows
         elif "FROM `shop`.`orders`" in sql:
-            yield from (tuple(map(str, row)) for row in server.table(seen).execute(sql))
+            yield from (tuple(map(str, row)) for row in server.selected(sql, seen))
         else:
             self._set(sql)
 
@@ -211,16 +217,8 @@ class _Session:
             raise AssertionError(f"the model has no answer to {sql}")
 
     def _execute_command(self, _: int, command: bytes) -> None:
+        self._step()
         self._packets = self._server.sent(struct.unpack_from("<I", command)[0])
 
     def _read_packet(self) -> _Packet:
         return _Packet(next(self._packets, None))
-
-
-@contextmanager
-def mysql_shop() -> Iterator[None]:
-    """The server after all transactions."""
-    MysqlShop.opened(len(MysqlShop.TRANSACTIONS))
-    with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(connection, "_connection_type", lambda: _Session)
-        yield
