@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from flip27_source.enumerators.mysql.connection import Connection, rows_of
 from flip27_source.enumerators.mysql.split import TableName
 from flip27_source.enumerators.mysql.table_patterns import quoted
-from flip27_source.snapshot_then_log.tables import Cut, Key
+from flip27_source.snapshot_then_log.tables import Key
 
 Uncut = tuple[TableName, tuple[str, ...], Key | None]
 """A table, the columns by which it is cut, and its last known bound."""
-
-
-def cuts(
-    connection: Connection, tables: Iterable[Uncut], *, rows: int, has_time: Callable[[], bool]
-) -> Iterator[Cut]:
-    """The next bounds of the tables, as long as there is time; each chunk has ``rows`` rows.
-
-    A table for which no time is left has no cut: whether bounds follow is not known.
-    """
-    for table, key, lower in tables:
-        after = partial(next_bound, connection, table, key, rows=rows)
-        found = Cut.after(table.table_id, lower, rows=rows, next_bound=after, has_time=has_time)
-        if found is not None:
-            yield found
 
 
 def next_bound(

@@ -10,7 +10,7 @@ UNREAD_CHARSETS = ("big5", "sjis", "ujis", "eucjpms", "binary")
 """Sets that Python decodes to other characters than the server. Only an ENUM or a SET has the set binary."""
 
 _MOST_DIGITS = 38
-_INTEGERS = {
+INTEGERS = {
     "tinyint": (pa.int8(), pa.int16()),
     "smallint": (pa.int16(), pa.int32()),
     "mediumint": (pa.int32(), pa.int32()),
@@ -40,7 +40,6 @@ class ColumnType:
     """
 
     name: str
-    is_unsigned: bool = False
     digits: int | None = None
     scale: int | None = None
     text: str = ""
@@ -57,18 +56,14 @@ class ColumnType:
     @property
     def arrow(self) -> pa.DataType | None:
         """The type unless the user's schema sets another; None if the source does not read such columns."""
-        if self.name in _INTEGERS:
-            return _INTEGERS[self.name][self.is_unsigned]
+        if self.name in INTEGERS:
+            return INTEGERS[self.name]["unsigned" in self.text]
         if self.name == "decimal":
             digits, scale = self.digits or 10, self.scale or 0
             return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else pa.string()
         if self.name == "bit":
             return pa.int64() if (self.digits or 1) < 64 else pa.decimal128(20, 0)
         return _TYPES.get(self.name)
-
-    @property
-    def is_integer(self) -> bool:
-        return self.name in _INTEGERS
 
     def selected(self, column: str) -> str:
         """SQL whose text is exactly the value of a column, which is given as SQL."""

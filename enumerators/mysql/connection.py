@@ -35,6 +35,7 @@ _REMEDIES = {
     1045: "check user and passwordEnv",
     1142: "GRANT SELECT ON <table> TO <account>",
     _NOT_IN_THE_LOG: "set startingPosition=earliest, or the GTID of a transaction that the log has",
+    **dict.fromkeys((2006, 2013), "nothing is lost: it is repeated; if it goes on, see the server's log"),
     1227: "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO <account>",
 }
 

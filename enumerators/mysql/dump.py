@@ -6,18 +6,12 @@ import struct
 from collections.abc import Iterator
 from itertools import takewhile
 
-from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing, imported, rows_of
-from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.event_blocks import BEGINS, BETWEEN, GTID, EventBlock, event_blocks
 from flip27_source.enumerators.mysql.split import FIRST_IN_FILE, file_and_offset
 from flip27_source.options import Options
 
-_COM_BINLOG_DUMP = 0x12
 _ENDS_AT_THE_END = 1
-_WHOLE_PACKET = 0xFFFFFF
-_OK, _END, _ERROR = 0x00, 0xFE, 0xFF
-_BUFFER_BYTES = 1 << 18
 
 
 def log_blocks(
@@ -37,14 +31,14 @@ def log_blocks(
     return event_blocks(_events(connection, options, *file_and_offset(log, first)), first=first, end=end)
 
 
-def file_began(options: Options, *, log: str, position: int) -> tuple[int, int] | None:
-    """The file in which a position is, without its offset, and when the server began it, in seconds.
+def file_began(options: Options, *, log: str, position: int) -> int:
+    """When the server began the file in which a position is, in seconds since 1970 UTC.
 
     A log that was deleted and begun anew has files of the same names, at another time.
     """
     with connect(options) as stream:
-        found = log_blocks(stream, options, log=log, first=position)
-        return next((file for block in found for file in block.files_began()), None)
+        found = log_blocks(stream, options, log=log, first=position >> 32 << 32 | FIRST_IN_FILE)
+        return next(at_s for block in found for _, at_s in block.files_began())
 
 
 def begin_of(options: Options, *, log: str, position: int) -> int:
@@ -69,31 +63,6 @@ def _events(connection: Connection, options: Options, file: str, offset: int) ->
             connection,
             "SET @master_binlog_checksum = @@global.binlog_checksum, @mariadb_slave_capability = 4",
         )
-        connection._execute_command(_COM_BINLOG_DUMP, command)
-        connection._sock.settimeout(options[opts.READ_TIMEOUT])
-        for packet in _packets(connection):
-            if packet[0] == _OK:
-                yield packet[1:]
-            elif packet[0] == _ERROR:
-                imported().err.raise_mysql_exception(packet)
-            elif packet[0] == _END:
-                return
-
-
-def _packets(connection: Connection) -> Iterator[bytes]:
-    """What the server sends; a long event is in several packets."""
-    with connection._sock.makefile("rb", _BUFFER_BYTES) as stream:
-        begun = b""
-        while True:
-            header = stream.read(4)
-            size = int.from_bytes(header[:3], "little")
-            packet = stream.read(size)
-            if len(header) < 4 or len(packet) < size:
-                raise ServerError(
-                    "the server has closed the connection while it sent its log",
-                    remedy="nothing is lost: the task is repeated; if it happens again, see the server's log",
-                )
-            begun += packet
-            if size < _WHOLE_PACKET:
-                yield begun
-                begun = b""
+        connection._execute_command(imported().constants.COMMAND.COM_BINLOG_DUMP, command)
+        while not (packet := connection._read_packet()).is_eof_packet():
+            yield packet.get_all_data()[1:]

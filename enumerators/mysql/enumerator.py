@@ -21,7 +21,14 @@ from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
 from flip27_source.enumerators.mysql.server import is_named
-from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
+from flip27_source.enumerators.mysql.split import (
+    ChunkRead,
+    LogRead,
+    LogWindow,
+    MysqlSplit,
+    Progress,
+    TableRules,
+)
 from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
@@ -47,7 +54,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         self, context: SplitEnumeratorContext[MysqlSplit], options: Options, state: MysqlState | None = None
     ) -> None:
         super().__init__(context, options, state)
-        self._is_first_window = True
         self._reconnects = False
         self._poller = ServerPoller(options, self._run, report_data_loss=context.report_data_loss)
 
@@ -68,14 +74,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         return findings(options)
 
     @classmethod
-    def held_chunks(cls, state: MysqlState) -> Sequence[MysqlSplit]:
-        return [
-            MysqlSplit.of_chunk(
-                progress, number, progress.assigned.get(progress.split_id(number), state.start)
-            )
-            for progress in state.assigner.tables
-            for number in progress.missing
-        ]
+    def held_chunk(cls, state: MysqlState, progress: Progress, number: int) -> MysqlSplit:
+        barrier = progress.assigned.get(progress.split_id(number), state.start)
+        return MysqlSplit.of_chunk(progress, number, barrier)
 
     @classmethod
     def check_rewind(
@@ -121,16 +122,13 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         window = LogWindow(
             first=first,
             end=end,
-            begins=first,
             log=state.log,
             server=state.server,
-            after=tuple(sorted({*state.gtids} - {*state.skips})) if self._is_first_window else None,
             file_began=state.file_began,
             skips=state.skips,
             prepared=state.prepared,
             rules=tuple(map(TableRules.of, assigner.tables)),
             known=assigner.stored().known,
-            by_name=not self._run.reads_tables,
         )
         return BoundedRange(read=replace(split, log=window), rest=replace(split, log=LogWindow(first=end)))
 
@@ -154,7 +152,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             for table in event.emptied:
                 assigner.read_again(table.table_id)
             assigner.reads_up_to(event.end)
-            self._is_first_window = False
             self._state = state.after(event)
 
     def _take(self, result: PollResult) -> None:
@@ -165,9 +162,6 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         self._take_tables(self._assigner, result)
         if result.end is not None:
             self._assigner.log_ends_at(result.end.end)
-        for cut in result.cuts:
-            self._assigner.cut(cut)
-        self._publish_chunks()
 
     def _follow(self, before: MysqlState, after: MysqlState) -> bool:
         """Go on with another server's log; False if more was read of the former one than the poll knew."""
@@ -179,7 +173,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         # The marks of chunks that were read are below all positions of this log: their changes are delivered.
         self._assigner = self._assigner_of(self._state)
         self._assigner.reads_up_to(after.start)
-        self._is_first_window, self._is_stored = True, False
+        self._is_stored = False
         return True
 
     def _take_tables(self, assigner: Assigner, result: PollResult) -> None:
@@ -188,12 +182,9 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             return
         assigner.keep(partial(is_named, result.named))
         for found in result.tables:
-            if self._run.reads_tables:
-                # In a batch read the chunks of a table could not be read in one snapshot.
-                key = () if self._run.reads_once else found.cut_by
-                assigner.add(TableProgress(table=found.table, key=key, is_cut=not key))
-            else:
-                assigner.add_known(found.table)
+            # In a batch read the chunks of a table could not be read in one snapshot.
+            key = () if self._run.reads_once else found.cut_by
+            self._follow_table(TableProgress.of(found.table, key))
 
     def _next_request(self, _live: Sequence[MysqlSplit]) -> PollRequest:
         assigner = self._assigner
@@ -204,7 +195,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             state=self._state,
             reconnects=reconnects,
             cut=tuple((progress.table, progress.key, progress.last_bound) for progress in assigner.uncut),
-            known=frozenset(assigner.known),
+            known=assigner.known,
         )
 
     def _assigner_of(self, state: MysqlState) -> Assigner:

@@ -51,7 +51,6 @@ class EventBlock(NamedTuple):
     positions: Int64s
     ends: Int64s
     at_s: Int64s
-    servers: Int64s
     starts: Int64s
     stops: Int64s
 
@@ -59,10 +58,6 @@ class EventBlock(NamedTuple):
     def begins(self) -> Int64s:
         """The events with which transactions begin, and statements that are none."""
         return np.flatnonzero(np.isin(self.kinds, BEGINS))
-
-    @property
-    def begins_file(self) -> bool:
-        return self.kinds[0] in (ROTATE, FORMAT_DESCRIPTION)
 
     def body(self, number: int) -> bytes:
         return self.raw[self.starts[number] : self.stops[number]]
@@ -129,9 +124,9 @@ def _block(packets: Sequence[bytes], file: int, crc_bytes: int, *, follows: str)
             raise ServerError(f"an event of the log has a wrong checksum, before the position {where}")
     # The server sends the event also in advance; then it has no position.
     positions[is_rotate] = ends[is_rotate] = file | FIRST_IN_FILE
-    at_s, servers = numbers_at(data, starts, 4), numbers_at(data, starts + 5, 4)
+    at_s = numbers_at(data, starts, 4)
     starts, stops = starts + _HEADER_BYTES, stops - crc_bytes
-    return EventBlock(follows, raw, data, kinds, positions, ends, at_s, servers, starts, stops)
+    return EventBlock(follows, raw, data, kinds, positions, ends, at_s, starts, stops)
 
 
 def numbers_at(data: Bytes, at: Int64s, size: int, *, is_big_endian: bool = False) -> Int64s:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import Connection, connect, place, rows_of, variable
-from flip27_source.enumerators.mysql.dump import log_blocks
+from flip27_source.enumerators.mysql.dump import file_began, log_blocks
 from flip27_source.enumerators.mysql.errors import START_AGAIN, NotInTheLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
@@ -35,7 +35,6 @@ def failover(
     needed = state.gtids + (state.chunk_gtids if state.chunks_to > state.start else ())
     logged = check_has(connection, options, needed)
     end = log_end(connection, failovers=failovers_of(state.start) + 1)
-    moved = replace(state, server=server, log=end.log, file_began=None, skips=())
     before_first = by_domain(gtids_at(connection, end.log, end.first) or ())
     ours = by_domain(state.gtids)
     own = tuple(gtid for domain, gtid in before_first.items() if domain not in ours)
@@ -48,16 +47,18 @@ def failover(
     gtids = (*state.gtids, *own)
     try:
         start = position_after(connection, options, gtids, log=end.log, first=end.first)
+        there = by_domain(gtids_at(connection, end.log, start) or ())
+        skips = tuple(gtid for domain, gtid in ours.items() if there.get(domain) != gtid and gtid in logged)
     except NotInTheLogError:
         report_data_loss(
             f"the log of {place(options)} no longer has its log from the transactions after "
             f"{', '.join(gtids)} on, which another server had: it begins at {position_text(end.first)}",
             remedy=f"{START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
         )
-        return replace(moved, start=end.first, gtids=tuple((ours | before_first).values()))
-    there = by_domain(gtids_at(connection, end.log, start) or ())
-    skips = tuple(gtid for domain, gtid in ours.items() if there.get(domain) != gtid and gtid in logged)
-    return replace(moved, start=start, gtids=gtids, skips=skips)
+        start, gtids, skips = end.first, tuple((ours | before_first).values()), ()
+    began = file_began(options, log=end.log, position=start)
+    moved = replace(state, server=server, log=end.log, start=start, file_began=began)
+    return replace(moved, gtids=gtids, skips=skips)
 
 
 def check_has(connection: Connection, options: Options, gtids: Iterable[str]) -> Collection[str]:
@@ -94,10 +95,33 @@ def position_after(
     # Before the log is searched: what is written meanwhile comes later.
     written_to = log_written_to(connection, failovers=failovers_of(first))
     with connect(options) as stream:
-        rows_of(stream, "SET @slave_connect_state = %s", [",".join(gtids)])
+        _send_after(stream, gtids)
         for block in log_blocks(stream, options, log=log, first=first):
             # Events that are made for the replica have no position.
             begins = block.positions[(block.kinds == GTID) & (block.ends & 0xFFFFFFFF > 0)]
             if len(begins):
                 return int(begins[0])
     return written_to
+
+
+def skip(connection: Connection, skips: Collection[str], *, log: str, position: int) -> Collection[str]:
+    """Let the server leave out of the log from a position on what was read on another server.
+
+    Args:
+        skips: see MysqlState.
+
+    Returns:
+        Those of them that the log has before the position: nothing of their domains is left out any more.
+    """
+    if not skips:
+        return ()
+    there = gtids_at(connection, log, position) or ()
+    left = {*skips} - {*there}
+    if left:
+        _send_after(connection, (by_domain(there) | by_domain(left)).values())
+    return {*skips} - left
+
+
+def _send_after(connection: Connection, gtids: Iterable[str]) -> None:
+    """Let the server send its log as to a replica that has everything up to these transactions."""
+    rows_of(connection, "SET @slave_connect_state = %s", [",".join(gtids)])

@@ -11,7 +11,6 @@ from flip27_source.enumerators.mysql.table_patterns import table_patterns
 from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log import options as log_options
 from flip27_source.options import (
-    Change,
     FirstStartOption,
     NextBatchOption,
     Option,
@@ -43,12 +42,7 @@ HOST: Option[str] = ReadingOption(
 PORT: Option[int] = ReadingOption(
     name="port", parse=integer(minimum=1), default_text="3306", doc="Port of the server."
 )
-DATABASE: Option[str | None] = Option(
-    name="database",
-    doc="The database of tables that are named without one.",
-    names_data=True,
-    changes=Change.REFUSED,
-)
+DATABASE = replace(log_options.DATABASE, doc="The database of tables that are named without one.")
 USER: Option[str | None] = ReadingOption(
     name="user",
     doc="Name of the account. It needs SELECT on the tables, REPLICATION SLAVE and BINLOG MONITOR.",
@@ -72,11 +66,6 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     "with dots or commas is quoted: shop.`a.b`. A minus leaves tables out: shop.*, -shop.log_*.",
     names_data=True,
 )
-SNAPSHOT_CHUNK_ROWS: Option[int] = replace(
-    log_options.SNAPSHOT_CHUNK_ROWS,
-    doc=f"{log_options.SNAPSHOT_CHUNK_ROWS.doc} A table whose primary key does not begin with an integer is "
-    "one chunk.",
-)
 STARTING_POSITION: Option[str | int] = FirstStartOption(
     name="startingPosition",
     parse=_start,
@@ -87,6 +76,6 @@ STARTING_POSITION: Option[str | int] = FirstStartOption(
 )
 MYSQL_OPTIONS: tuple[Option[Any], ...] = (
     HOST, PORT, DATABASE, USER, log_options.PASSWORD_ENV, log_options.PASSWORD, CONNECT_TIMEOUT, READ_TIMEOUT,
-    SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, SNAPSHOT_CHUNK_ROWS, STARTING_POSITION, log_options.MAX_LOG_LAG,
-    log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
+    SSL_CA, TABLES, CHANGE_FORMAT, SNAPSHOT, log_options.SNAPSHOT_CHUNK_ROWS, STARTING_POSITION,
+    log_options.MAX_LOG_LAG, log_options.DISCOVERY_INTERVAL, log_options.DISCOVERY_RETRIES, ON_SCHEMA_CHANGE,
 )  # fmt: skip

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql import server
-from flip27_source.enumerators.mysql.chunks import Uncut, cuts
+from flip27_source.enumerators.mysql.chunks import Uncut, next_bound
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing
 from flip27_source.enumerators.mysql.dump import begin_of, file_began
-from flip27_source.enumerators.mysql.errors import GoneTableError
+from flip27_source.enumerators.mysql.errors import GoneTableError, OtherLogError
 from flip27_source.enumerators.mysql.failover import failover, position_after
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import TableName, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import TablePattern
-from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
-from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.enumerators.tables_with_log.options import SNAPSHOT_CHUNK_ROWS
+from flip27_source.enumerators.tables_with_log.poller import (
+    LISTING_S,
+    ConnectedPoller,
+    TablesRequest,
+    check_start,
+)
+from flip27_source.errors import DiscoveryError
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollRequest:
-    """What the next poll is to find out; immutable, because another thread reads it.
+class PollRequest(TablesRequest[MysqlState, Uncut, TableName]):
+    """A request.
 
     Attributes:
-        state: None until the first poll.
         reconnects: whether a task has reached another server than the one of the state.
-        cut: the tables of which bounds are missing.
-        known: the tables that were found before.
     """
 
-    state: MysqlState | None = None
     reconnects: bool = False
-    cut: tuple[Uncut, ...] = ()
-    known: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +64,6 @@ class PollResult:
 class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     """Polls the server, whose identity it asks on each connection."""
 
-    _server = ""
-    _named: Sequence[TablePattern] = ()
-
     def poll(self, request: PollRequest) -> PollResult:
         with doing(self._options, "polling the server"):
             if request.reconnects:
@@ -79,10 +77,12 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         server.check_server(connection, reads_log=self._run.reads_log)
         self._named = server.named_tables(connection, self._options)
         state = request.state
-        self._server = server.identity(connection, known=None if state is None else state.server)
+        self._server = server.identity(connection)
         if state is not None and state.log is not None and state.server == self._server:
-            gtids = {*state.gtids} - {*state.skips}
-            server.check_log(connection, gtids, log=state.log, position=state.start)
+            end = server.check_log(connection, log=state.log, position=state.start)
+            began = partial(file_began, self._options, log=state.log, position=state.start)
+            if end.first <= state.start and began() != state.file_began:
+                raise OtherLogError(state.start)
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[server.CatalogTable, ...] | None = None
@@ -102,7 +102,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         failovers = 0 if state is None else failovers_of(state.start)
         end = server.log_end(connection, failovers=failovers) if self._run.reads_log else None
         setup = self._set_up(connection, end) if state is None else None
-        found = self._cuts(connection, request, tables) if self._run.reads_tables else ()
+        found = tuple(self._cuts(connection, request, tables)) if self._run.reads_tables else ()
         return PollResult(setup=setup, failover=moved, end=end, tables=tables, cuts=found, named=self._named)
 
     def _set_up(self, connection: Connection, end: server.LogEnd | None) -> MysqlState:
@@ -126,18 +126,8 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         if isinstance(given, str):
             gtids = parse_gtids(given)
             return position_after(connection, self._options, gtids, log=end.log, first=end.first)
-        if given < end.first:
-            raise DataLossError(
-                f"option startingPosition is {position_text(given)}, and the log of the server begins at "
-                f"{position_text(end.first)}",
-                remedy="set startingPosition=earliest, or a later position; onDataLoss=report does not help",
-            )
-        if given > end.end:
-            raise DiscoveryError(
-                f"option startingPosition is {position_text(given)}, and the log ends at "
-                f"{position_text(end.end)}",
-                remedy="set startingPosition=latest, or a position that the log has reached",
-            )
+        later, option = "a later position", opts.STARTING_POSITION
+        check_start(option, given, first=end.first, end=end.end, text=position_text, later=later)
         begin = begin_of(self._options, log=end.log, position=given)
         if begin < given:
             raise DiscoveryError(
@@ -149,21 +139,20 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
 
     def _cuts(
         self, connection: Connection, request: PollRequest, tables: tuple[server.CatalogTable, ...] | None
-    ) -> tuple[Cut, ...]:
+    ) -> Iterator[Cut]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         old = [one for one in request.cut if server.is_named(self._named, one[0])]
-        gone = list[Cut]()
-        for table, key, lower in [*old]:
+        known = {*request.known}
+        new = [one for one in tables or () if one.cut_by and one.table not in known]
+        rows, has_time = self._options[SNAPSHOT_CHUNK_ROWS], self._time_to_cut()
+        for table, key, lower in (*old, *((one.table, one.cut_by, None) for one in new)):
             try:
                 server.present_table(connection, table).check_cut_by(key)
             except GoneTableError as error:
                 self._report_data_loss(error.what, remedy=error.remedy)
-                old.remove((table, key, lower))
-                gone.append(Cut(table_id=table.table_id, lower=lower, bounds=(), is_end=True))
-        new: list[Uncut] = [
-            (one.table, one.cut_by, None)
-            for one in tables or ()
-            if one.cut_by and one.table not in request.known
-        ]
-        rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
-        return (*gone, *cuts(connection, [*old, *new], rows=rows, has_time=self._time_to_cut()))
+                yield Cut(table_id=table.table_id, lower=lower, bounds=(), is_end=True)
+                continue
+            after = partial(next_bound, connection, table, key, rows=rows)
+            found = Cut.after(table.table_id, lower, rows=rows, next_bound=after, has_time=has_time)
+            if found is not None:
+                yield found

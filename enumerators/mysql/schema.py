@@ -11,21 +11,15 @@ from flip27_source.enumerators.mysql.connection import Connection
 from flip27_source.enumerators.mysql.errors import left_out
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT, ON_SCHEMA_CHANGE
 from flip27_source.enumerators.mysql.server import CatalogTable, find_tables, named_tables
-from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
+from flip27_source.enumerators.tables_with_log import schema as shared
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
-OP, BEFORE, TABLE, POS, SEQ = "_op", "_before", "_table", "_pos", "_seq"
-GTID, COMMITTED_AT = "_gtid", "_committed_at"
-CHANGE_COLUMNS = frozenset({OP, BEFORE, TABLE, POS, SEQ, GTID, COMMITTED_AT})
+OP, BEFORE, TABLE, POS, GTID = "_op", "_before", "_table", "_pos", "_gtid"
+CHANGE_COLUMNS = frozenset({OP, BEFORE, TABLE, POS, shared.SEQ, GTID, shared.COMMITTED_AT})
 
-_POSITION = (
-    pa.field(POS, pa.int64(), nullable=False),
-    pa.field(SEQ, pa.int64(), nullable=False),
-    pa.field(GTID, pa.string()),
-    pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
-)
-ENVELOPE_SCHEMA = pa.schema([*ENVELOPE_FIELDS, *_POSITION])
+_POSITION = shared.position_fields(POS, pa.field(GTID, pa.string()))
+ENVELOPE_SCHEMA = pa.schema([*shared.ENVELOPE_FIELDS, *_POSITION])
 
 
 def change_schema(connection: Connection, options: Options) -> pa.Schema:
@@ -35,7 +29,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
     tables = find_tables(connection, named_tables(connection, options))
     if not tables:
         raise SchemaError("no table has a name of option tables", remedy='give the columns: .schema("...")')
-    return schema_of_all([(one.table, typed_schema(one)) for one in tables])
+    return shared.schema_of_all([(one.table, schema_of(one, "typed")) for one in tables])
 
 
 def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: str) -> None:
@@ -60,17 +54,14 @@ def check_types(table: CatalogTable, wanted: Collection[str], *, change_format: 
 def has_all_columns(options: Options) -> bool:
     """Whether rows have all columns of their table, also those that it gets later."""
     return options[CHANGE_FORMAT] == "envelope" or (
-        is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
+        shared.is_inferred(options) and options[ON_SCHEMA_CHANGE] != "ignore"
     )
 
 
-def is_inferred(options: Options) -> bool:
-    """Whether the schema is that of the tables, and not the user's."""
-    return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
-
-
-def typed_schema(table: CatalogTable) -> pa.Schema:
+def schema_of(table: CatalogTable, change_format: str) -> pa.Schema:
     """The columns of one table and of its changes."""
-    check_types(table, table.columns, change_format="typed")
+    check_types(table, table.columns, change_format=change_format)
+    if change_format == "envelope":
+        return ENVELOPE_SCHEMA
     columns = [pa.field(name, kind.arrow) for name, kind in table.columns.items()]
-    return with_change(table.table, columns, columns, _POSITION)
+    return shared.with_change(table.table, columns, columns, _POSITION)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
-from flip27_source.enumerators.mysql.column_types import ColumnType
+from flip27_source.enumerators.mysql.column_types import INTEGERS, ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of, variable, variables
 from flip27_source.enumerators.mysql.errors import AlteredKeyError, GoneTableError, OtherLogError, left_out
 from flip27_source.enumerators.mysql.split import (
     FIRST_IN_FILE,
     TableName,
-    by_domain,
     failovers_of,
     file_and_offset,
     parse_gtids,
@@ -66,7 +65,7 @@ class CatalogTable:
 
     @property
     def cut_by(self) -> tuple[str, ...]:
-        return tuple(takewhile(lambda name: self.columns[name].is_integer, self.key))
+        return tuple(takewhile(lambda name: self.columns[name].name in INTEGERS, self.key))
 
     def check_cut_by(self, key: Sequence[str]) -> None:
         """Check that the primary key still begins with the columns by which the table is cut."""
@@ -89,14 +88,12 @@ class LogEnd:
     end: int
 
 
-def identity(connection: Connection, *, known: str | None) -> str:
+def identity(connection: Connection) -> str:
     """The identity of the server, which is that of its log: its server_id.
 
-    The server_uid changes with the port and the network card, and two servers may have the same. States of
-    older versions have it.
+    The server_uid changes with the port and the network card, and two servers may have the same.
     """
-    found = variables(connection, "server_uid", "server_id")
-    return found["server_uid" if known == found.get("server_uid") else "server_id"]
+    return str(variable(connection, "server_id"))
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> None:
@@ -161,28 +158,12 @@ def gtids_at(connection: Connection, log: str, position: int) -> tuple[str, ...]
     return None if found is None else parse_gtids(found)
 
 
-def check_log(connection: Connection, gtids: Collection[str] | None, *, log: str, position: int) -> LogEnd:
-    """Check that the server has the log that was read up to a position, and not another one; return it.
-
-    Args:
-        gtids: those before the position; None if they need not be compared.
-    """
+def check_log(connection: Connection, *, log: str, position: int) -> LogEnd:
+    """Check that the log that was read up to a position may be the server's log; return this one."""
     end = log_end(connection, failovers=failovers_of(position))
-    is_same = end.log == log and end.end >= position
-    if is_same and gtids is not None and end.first <= position:
-        is_same = _has_read(gtids, gtids_at(connection, log, position))
-    if not is_same:
+    if end.log != log or end.end < position:
         raise OtherLogError(position)
     return end
-
-
-def _has_read(gtids: Collection[str], found: Collection[str] | None) -> bool:
-    """Whether these GTIDs are those of a log; a domain that one of both lacks may have been forgotten."""
-    if found is None:
-        return False
-    there, ours = by_domain(found), by_domain(gtids)
-    common = there.keys() & ours.keys()
-    return all(there[name] == ours[name] for name in common) and bool(common or not there or not ours)
 
 
 def named_tables(connection: Connection, options: Options) -> Sequence[TablePattern]:
@@ -280,12 +261,7 @@ def catalog_table(connection: Connection, table: TableName) -> CatalogTable:
     names = [table.schema, table.name]
     columns = {
         row[0]: ColumnType(
-            name=row[1].lower(),
-            is_unsigned="unsigned" in row[2],
-            digits=int(row[3]),
-            scale=int(row[4]),
-            text=row[2],
-            charset=row[5],
+            name=row[1].lower(), digits=int(row[3]), scale=int(row[4]), text=row[2], charset=row[5]
         )
         for row in rows_of(connection, _COLUMNS, names)
     }

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from flip27_source.enumerators.mysql.table_patterns import quoted
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
 from flip27_source.snapshot_then_log.tables import Key, TableProgress
-from flip27_source.split import SplitSize
 
 FIRST_IN_FILE = 4
 """The position of the first event of each file."""
@@ -49,20 +49,14 @@ Prepared = tuple[tuple[str, tuple[TableName, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChunk:
-    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+class TableChunk(KeyRange[TableName, str]):
+    """A chunk of a table, which is cut by integers.
 
     Attributes:
-        key: the names of the columns by which the table is cut, whose types are integers.
-        lower, upper: the values of these columns, as text; None for no bound.
         barrier: the snapshot of the chunk has everything before this position; 0 if no log is read.
         server: the identity of the server to which positions belong; None if no log is read.
     """
 
-    table: TableName
-    key: tuple[str, ...]
-    lower: Key | None
-    upper: Key | None
     barrier: int
     server: str | None = None
 
@@ -97,34 +91,26 @@ class LogWindow:
     """A part of the log: the transactions that begin in ``[first, end)``; without ``end``, all later ones.
 
     Attributes:
-        begins: where a transaction begins, at ``first`` or after it.
         log: the name of the log's files, without their numbers.
         server: the identity of the server that has the log.
-        after: the GTIDs before the window, in the first window of a run.
-        file_began: see MysqlState.
-        skips, prepared: see MysqlState.
+        file_began, skips, prepared: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
-        by_name: whether the changes of all tables that the option ``tables`` names are delivered, as without
-            a snapshot: a new table's changes are in the log before the table is found.
     """
 
     first: int
     end: int | None = None
-    begins: int | None = None
     log: str | None = None
     server: str | None = None
-    after: tuple[str, ...] | None = None
-    file_began: tuple[int, int] | None = None
+    file_began: int | None = None
     skips: tuple[str, ...] = ()
     prepared: Prepared = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
-    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MysqlSplit:
+class MysqlSplit(ChunkOrLog):
     """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
 
     Attributes:
@@ -140,20 +126,8 @@ class MysqlSplit:
     @classmethod
     def of_chunk(cls, progress: Progress, number: int, barrier: int) -> Self:
         """A chunk, to be read in a snapshot that has everything before the barrier."""
-        lower, upper = progress.range_of(number)
-        return cls(
-            split_id=progress.split_id(number),
-            chunk=TableChunk(
-                table=progress.table, key=progress.key, lower=lower, upper=upper, barrier=barrier
-            ),
-            rows=progress.rows[number],
-        )
-
-    @property
-    def size(self) -> SplitSize:
-        log = self.log
-        size = None if log is None or log.end is None else log.end - log.first
-        return SplitSize(files=0, rows=self.rows, bytes=size)
+        chunk = TableChunk.of(progress, number, barrier=barrier)
+        return cls(split_id=progress.split_id(number), chunk=chunk, rows=progress.rows[number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +140,6 @@ class ChunkRead(SourceEvent):
 
     split_id: str
     position: int
-    rows: int
     gtids: tuple[str, ...] = ()
 
 
@@ -184,10 +157,9 @@ class LogRead(SourceEvent):
 
     first: int
     end: int
-    rows: int
     emptied: tuple[TableName, ...] = ()
     gtids: tuple[str, ...] = ()
-    file_began: tuple[int, int] | None = None
+    file_began: int | None = None
     prepared: Prepared = ()
 
 

@@ -28,10 +28,9 @@ class MysqlState(ReadingState):
         server: the identity of the server.
         log: the name of the log's files, without their numbers; None with ``snapshot=only``.
         gtids: the last transaction of each domain before ``start``.
-        file_began: the file in which ``start`` is, as a position without its offset, and when the server
-            began it, in seconds since 1970 UTC; None if that is not known.
+        file_began: when the server began the file in which ``start`` is, in seconds since 1970 UTC.
         skips: those of them that come after ``start`` in this log, because the log of the server before had
-            its domains in another order: transactions up to them are skipped.
+            its domains in another order: the server skips transactions up to them.
         prepared: the XA transactions that were prepared in the log up to ``start``.
         chunks_to: the newest position at which a chunk was read.
         chunk_gtids: that chunk has no transaction after these.
@@ -41,7 +40,7 @@ class MysqlState(ReadingState):
     log: str | None
     assigner: TablesState[TableName, Progress]
     gtids: tuple[str, ...] = ()
-    file_began: tuple[int, int] | None = None
+    file_began: int | None = None
     skips: tuple[str, ...] = ()
     prepared: Prepared = ()
     chunks_to: int = 0
@@ -50,7 +49,9 @@ class MysqlState(ReadingState):
 
     def after(self, read: LogRead) -> MysqlState:
         """The state after a window of the log."""
-        gtids = tuple((by_domain(self.gtids) | by_domain(read.gtids)).values())
-        skips = tuple(gtid for gtid in self.skips if gtid not in read.gtids)
+        found = by_domain(read.gtids)
+        gtids = tuple((by_domain(self.gtids) | found).values())
+        # Where the window has transactions of a domain, those to skip come before them.
+        skips = tuple(gtid for domain, gtid in by_domain(self.skips).items() if domain not in found)
         facts = replace(self, start=read.end, file_began=read.file_began, prepared=read.prepared)
         return replace(facts, gtids=gtids, skips=skips)

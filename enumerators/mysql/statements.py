@@ -13,16 +13,17 @@ from typing import NamedTuple
 from flip27_source.enumerators.mysql.split import TableName
 
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
-_VARIABLE_BYTES = {0: 4, 1: 8, 3: 4, 4: 6}
-"""Sizes of the status variables that come before or with those that matter here."""
-_SQL_MODE, _CHARSETS, _CATALOG = 1, 4, 6
+_SESSION = re.compile(
+    rb"(\x00.{4})?(\x01(?P<modes>.{8}))?(\x06\x03std)?(\x03.{4})?(\x04(?P<collation>..))?", re.DOTALL
+)
+"""The first variables of a session, in the order in which servers write them."""
 
 _SKIPPED = r"\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*"
 """The server runs what is in a comment with an exclamation mark."""
 _WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{0})*{0}"
 
 # Patterns of the beginnings of statements, in which a space follows each token.
-_ENDS = "(XA )?(COMMIT|ROLLBACK) "
+_ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
 _UNDOES = "ROLLBACK (WORK )?TO "
 _EMPTIES = "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
@@ -117,19 +118,17 @@ class Statement:
         """
         size, variables = body[8], body[13 : 13 + int.from_bytes(body[11:13], "little")]
         schema, text = body[13 + len(variables) :][:size], body[14 + len(variables) + size :]
-        modes, collation = _session(variables)
+        session = _SESSION.match(variables)
+        assert session is not None
+        modes, collation = (int.from_bytes(session[name] or b"", "little") for name in ("modes", "collation"))
         sql = writing.decode(expand(text), collation)
         return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds)
 
     @property
-    def is_last(self) -> bool:
-        """Whether it ends a transaction, which has no XID event."""
-        return self._begins(_ENDS) and self.undone_to is None
-
-    @property
-    def is_rollback(self) -> bool:
-        """Whether it ends a transaction whose rows are undone."""
-        return self.is_last and self._begins("(XA )?ROLLBACK ")
+    def ending(self) -> str | None:
+        """COMMIT or ROLLBACK, if it ends a transaction, which has no XID event."""
+        found = re.match(_ENDS, _shape(self._tokens))
+        return found[1] if found is not None and self.undone_to is None else None
 
     @property
     def savepoint(self) -> str | None:
@@ -256,21 +255,3 @@ def _tokens(sql: str, modes: int) -> Iterator[Token]:
         elif found.lastgroup is not None:
             is_word = found.lastgroup == "word"
             yield Token("" if found.lastgroup == "string" else text.upper(), text, may_name=is_word)
-
-
-def _session(variables: bytes) -> tuple[int, int]:
-    """The SQL modes of a session, and the collation of its statements (0: not known)."""
-    modes = collation = at = 0
-    while at < len(variables):
-        code, at = variables[at], at + 1
-        if code == _SQL_MODE:
-            modes = int.from_bytes(variables[at : at + 8], "little")
-        elif code == _CHARSETS:
-            collation = int.from_bytes(variables[at : at + 2], "little")
-        elif code == _CATALOG:
-            at += 1 + variables[at]
-            continue
-        if code not in _VARIABLE_BYTES:
-            break
-        at += _VARIABLE_BYTES[code]
-    return modes, collation

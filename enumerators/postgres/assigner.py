@@ -13,7 +13,7 @@ Pure: facts in, decisions out; no I/O, no clock. What PostgreSQL adds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -129,10 +129,6 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
             lambda progress: seen.lsn_after if ended_below(progress.snapshots, seen.xmin) else None
         )
 
-    def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> bool:
-        """Add a table whose rows are read, and return whether it is new; without a key it is one chunk."""
-        return self.add(TableProgress(table=table, key=tuple(key), is_cut=not key))
-
     def name(self, listed: Iterable[TableName]) -> None:
         """Record the present names of tables, by which an option may name them."""
         known = {table.oid: self.named(table) for table in self.known}
@@ -228,16 +224,5 @@ class Assigner(SnapshotThenLog[TableName, TableProgress]):
 
 def chunk_split(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
     """The split of a chunk, to be read in a snapshot that sees everything before the horizon."""
-    lower, upper = progress.range_of(number)
-    return PostgresSplit(
-        split_id=progress.split_id(number),
-        chunk=TableChunk(
-            table=progress.table,
-            key=progress.key,
-            lower=lower,
-            upper=upper,
-            lsn=settled.lsn,
-            horizon=settled.xid,
-        ),
-        rows=progress.rows[number],
-    )
+    chunk = TableChunk.of(progress, number, lsn=settled.lsn, horizon=settled.xid)
+    return PostgresSplit(split_id=progress.split_id(number), chunk=chunk, rows=progress.rows[number])

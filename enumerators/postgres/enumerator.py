@@ -19,7 +19,7 @@ from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import Assigner, Horizon, chunk_split
+from flip27_source.enumerators.postgres.assigner import Assigner, Horizon, TableProgress, chunk_split
 from flip27_source.enumerators.postgres.catalog import is_wanted
 from flip27_source.enumerators.postgres.connection import (
     START_AGAIN,
@@ -118,13 +118,8 @@ class PostgresEnumerator(
         return leftovers_of(options, state)
 
     @classmethod
-    def held_chunks(cls, state: PostgresState) -> Sequence[PostgresSplit]:
-        settled = state.assigner.settled or Horizon(lsn=0, xid=0)
-        return [
-            chunk_split(progress, number, settled)
-            for progress in state.assigner.tables
-            for number in progress.missing
-        ]
+    def held_chunk(cls, state: PostgresState, progress: TableProgress, number: int) -> PostgresSplit:
+        return chunk_split(progress, number, state.assigner.settled or Horizon(lsn=0, xid=0))
 
     @classmethod
     def check_rewind(
@@ -252,8 +247,6 @@ class PostgresEnumerator(
             self._assigner.end_at(result.seen[-1].end)
         for seen in result.seen:
             self._assigner.observe(seen)
-        for cut in result.cuts:
-            self._assigner.cut(cut)
         if result.position is not None and result.has_changes is not None:
             self._has_changes = (result.position, result.has_changes)
         if result.slot is not None:
@@ -318,10 +311,7 @@ class PostgresEnumerator(
         for table in result.tables:
             if table.key and table.replica_identity in "fn":
                 assigner.add_key(table.table.oid, tuple(column.name for column in table.key))
-            if not self._run.reads_tables:
-                assigner.add_known(table.table)
-            else:
-                is_new |= assigner.add_table(table.table, table.key)
+            is_new |= self._follow_table(TableProgress.of(table.table, table.key))
         if is_new and result.setup is None:
             assigner.renew_horizon()
 

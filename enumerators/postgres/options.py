@@ -41,6 +41,7 @@ def _slot(value: str) -> str:
 
 
 CONNECT_TIMEOUT = log_options.CONNECT_TIMEOUT
+DATABASE = log_options.DATABASE
 DISCOVERY_INTERVAL = log_options.DISCOVERY_INTERVAL
 DISCOVERY_RETRIES = log_options.DISCOVERY_RETRIES
 MAX_LOG_LAG = log_options.MAX_LOG_LAG
@@ -55,9 +56,6 @@ HOST: Option[str | None] = ReadingOption(
 )
 PORT: Option[int | None] = ReadingOption(
     name="port", parse=optional(integer(minimum=1)), default_text="5432", doc="Port of the server."
-)
-DATABASE: Option[str | None] = Option(
-    name="database", doc="Name of the database.", names_data=True, changes=Change.REFUSED
 )
 USER: Option[str | None] = ReadingOption(
     name="user",

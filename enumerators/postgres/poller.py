@@ -41,8 +41,13 @@ from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_t
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.enumerators.tables_with_log.poller import LISTING_S, ConnectedPoller
-from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.enumerators.tables_with_log.poller import (
+    LISTING_S,
+    ConnectedPoller,
+    TablesRequest,
+    check_start,
+)
+from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
 
@@ -57,25 +62,19 @@ _COMPARISONS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollRequest:
-    """What the next poll of the server is to find out; immutable, because another thread reads it.
+class PollRequest(TablesRequest[PostgresState, Uncut, TableName]):
+    """A request; the first poll has created what is missing.
 
     Attributes:
-        state: None until the first poll has created what is missing.
         needed_from: the position from which batches may still need the log.
         position: the position up to which the log is planned.
-        cut: the tables of which bounds are missing.
         pending: the horizon that is to settle.
-        known: the tables that were read before.
     """
 
-    state: PostgresState | None = None
     needed_from: int = 0
     position: int | None = None
     makes_horizon: bool = False
     pending: Horizon | None = None
-    cut: tuple[Uncut, ...] = ()
-    known: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,18 +313,9 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         if given == "latest":
             return max(earliest, server.observe(connection, makes_horizon=False).end)
         lsn = int(given)
-        if lsn < earliest:
-            raise DataLossError(
-                f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
-                remedy="set startingLsn=earliest, or name a slot that begins earlier with slotName; "
-                "onDataLoss=report does not help",
-            )
         end = server.observe(connection, makes_horizon=False).end
-        if lsn > end:
-            raise DiscoveryError(
-                f"option startingLsn is {lsn_text(lsn)}, and the log ends at {lsn_text(end)}",
-                remedy="set startingLsn=latest, or a position that the log has reached",
-            )
+        later = "name a slot that begins earlier with slotName"
+        check_start(opts.STARTING_LSN, lsn, first=earliest, end=end, text=lsn_text, later=later)
         return lsn
 
     def _check(

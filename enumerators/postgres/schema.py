@@ -8,19 +8,21 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of,
 from flip27_source.enumerators.postgres.column_types import arrow_type
 from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
-from flip27_source.enumerators.tables_with_log.schema import ENVELOPE_FIELDS, schema_of_all, with_change
+from flip27_source.enumerators.tables_with_log.schema import (
+    COMMITTED_AT,
+    ENVELOPE_FIELDS,
+    SEQ,
+    position_fields,
+    schema_of_all,
+    with_change,
+)
 from flip27_source.options import Options
 
 OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
-LSN, SEQ, XID, COMMITTED_AT = "_lsn", "_seq", "_xid", "_committed_at"
+LSN, XID = "_lsn", "_xid"
 CHANGE_COLUMNS = frozenset({OP, BEFORE, UNCHANGED, TABLE, LSN, SEQ, XID, COMMITTED_AT})
 
-_POSITION = (
-    pa.field(LSN, pa.int64(), nullable=False),
-    pa.field(SEQ, pa.int64(), nullable=False),
-    pa.field(XID, pa.int64()),
-    pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
-)
+_POSITION = position_fields(LSN, pa.field(XID, pa.int64()))
 ENVELOPE_SCHEMA = pa.schema([*ENVELOPE_FIELDS, pa.field("unchanged", pa.list_(pa.string())), *_POSITION])
 DEBEZIUM_SCHEMA = pa.schema(
     [

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
+from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.events import SourceEvent
-from flip27_source.split import SplitSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +53,15 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChunk:
-    """The rows of a table whose keys are at least ``lower`` and below ``upper``.
+class TableChunk(KeyRange[TableName, KeyColumn]):
+    """A chunk of a table.
 
     Attributes:
-        lower, upper: the values of the key columns, as text; None for no bound.
         lsn: position in the log: every event of these rows that is delivered commits there or later.
         horizon: the snapshot of the chunk has to see every transaction up to and including this id.
         exported: the exported snapshot in which the chunk is read, in a batch read.
     """
 
-    table: TableName
-    key: tuple[KeyColumn, ...]
-    lower: tuple[str, ...] | None
-    upper: tuple[str, ...] | None
     lsn: int
     horizon: int
     exported: str | None = None
@@ -134,7 +129,7 @@ class LogWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresSplit:
+class PostgresSplit(ChunkOrLog):
     """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
 
     Attributes:
@@ -149,13 +144,6 @@ class PostgresSplit:
     rows: int | None = None
     lag_bytes: int | None = None
     lag_s: float | None = None
-
-    @property
-    def size(self) -> SplitSize:
-        log = self.log
-        if log is None:
-            return SplitSize(files=0, rows=self.rows)
-        return SplitSize(files=0, rows=self.rows, bytes=None if log.end is None else log.end - log.first)
 
 
 @dataclass(frozen=True, slots=True)

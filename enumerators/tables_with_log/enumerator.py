@@ -131,8 +131,8 @@ class TablesWithLogEnumerator(
 
     @classmethod
     @abstractmethod
-    def held_chunks(cls, state: StateT) -> Sequence[SplitT]:
-        """The unread chunks whose bounds are known, assigned or not."""
+    def held_chunk(cls, state: StateT, progress: Any, number: int) -> SplitT:
+        """An unread chunk of a table whose bounds are known, assigned or not."""
 
     @abstractmethod
     def _next_request(self, live: Sequence[SplitT]) -> Any:
@@ -177,7 +177,10 @@ class TablesWithLogEnumerator(
 
     @classmethod
     def splits_in(cls, state: StateT | None) -> Sequence[SplitT]:
-        return () if state is None else cls.held_chunks(state)
+        if state is None:
+            return ()
+        tables = state.assigner.tables
+        return [cls.held_chunk(state, progress, number) for progress in tables for number in progress.missing]
 
     @classmethod
     def without_splits(cls, state: StateT | None, split_ids: Collection[str]) -> StateT | None:
@@ -236,6 +239,10 @@ class TablesWithLogEnumerator(
             self._state = result.setup
             self._assigner = self._assigner_of(result.setup)
         self._take(result)
+        if self._assigner is not None:
+            for cut in result.cuts:
+                self._assigner.cut(cut)
+        self._publish_chunks()
 
     def close(self) -> None:
         self._poller.close()
@@ -321,6 +328,14 @@ class TablesWithLogEnumerator(
         if was_assigned:
             self._state = replace(state, chunks_read=state.chunks_read + 1)
         return was_assigned
+
+    def _follow_table(self, progress: TableProgress[Any, Any]) -> bool:
+        """Read a table from now on, or only its changes, and return whether it is one whose rows are read."""
+        assigner, _ = self._at_work
+        if not self._run.reads_tables:
+            assigner.add_known(progress.table)
+            return False
+        return assigner.add(progress)
 
     def _publish_chunks(self) -> None:
         if self._assigner is not None and self._state is not None:

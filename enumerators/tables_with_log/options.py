@@ -5,6 +5,7 @@ from __future__ import annotations
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
 from flip27_source.options import (
+    Change,
     FirstStartOption,
     NextBatchOption,
     Option,
@@ -16,6 +17,9 @@ from flip27_source.options import (
     size_bytes,
 )
 
+DATABASE: Option[str | None] = Option(
+    name="database", doc="Name of the database.", names_data=True, changes=Change.REFUSED
+)
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
     default_text="no password",

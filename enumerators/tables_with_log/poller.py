@@ -5,14 +5,38 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.options import Options
+from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.options import Option, Options
 
 LISTING_S = 10.0
 """Pause between two listings of the tables, which find new ones."""
 _CUT_S = 2.0
+
+
+def check_start(
+    option: Option[Any], given: int, *, first: int, end: int, text: Callable[[int], str], later: str
+) -> None:
+    """Check that the log has the position that an option gives.
+
+    Args:
+        first, end: where the log begins and ends.
+        text: writes a position as the option has it.
+        later: what else a user can set if the log no longer has the position.
+    """
+    if given < first:
+        raise DataLossError(
+            f"option {option.name} is {text(given)}, and the log begins at {text(first)}",
+            remedy=f"set {option.name}=earliest, or {later}; onDataLoss=report does not help",
+        )
+    if given > end:
+        raise DiscoveryError(
+            f"option {option.name} is {text(given)}, and the log ends at {text(end)}",
+            remedy=f"set {option.name}=latest, or a position that the log has reached",
+        )
 
 
 class Closable(Protocol):
@@ -20,8 +44,28 @@ class Closable(Protocol):
         """Close it."""
 
 
+StateT = TypeVar("StateT")
+UncutT = TypeVar("UncutT")
+TableT = TypeVar("TableT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesRequest(Generic[StateT, UncutT, TableT]):
+    """What the next poll is to find out; immutable, because another thread reads it.
+
+    Attributes:
+        state: None until the first poll.
+        cut: the tables of which bounds are missing.
+        known: the tables that were found before.
+    """
+
+    state: StateT | None = None
+    cut: tuple[UncutT, ...] = ()
+    known: tuple[TableT, ...] = ()
+
+
 ConnectionT = TypeVar("ConnectionT", bound=Closable)
-RequestT = TypeVar("RequestT", bound=Any)
+RequestT = TypeVar("RequestT", bound=TablesRequest[Any, Any, Any])
 ResultT = TypeVar("ResultT")
 
 

@@ -7,13 +7,35 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
+from flip27_source.options import Options
 
+SEQ, COMMITTED_AT = "_seq", "_committed_at"
 ENVELOPE_FIELDS = (
     pa.field("table", pa.string(), nullable=False),
     pa.field("op", pa.string(), nullable=False),
     *(pa.field(name, pa.string()) for name in ("key", "before", "after")),
 )
 """The columns of ``changeFormat=envelope`` that do not depend on the server."""
+
+
+def position_fields(position: str, transaction: pa.Field) -> tuple[pa.Field, ...]:
+    """The columns that order changes, and those of their transactions.
+
+    Args:
+        position: the name of the position in the log.
+        transaction: the id of the transaction.
+    """
+    return (
+        pa.field(position, pa.int64(), nullable=False),
+        pa.field(SEQ, pa.int64(), nullable=False),
+        transaction,
+        pa.field(COMMITTED_AT, pa.timestamp("us", "UTC")),
+    )
+
+
+def is_inferred(options: Options) -> bool:
+    """Whether the schema is that of the tables, and not the user's, which may have only some columns."""
+    return options.get("schemaEvolutionMode") in ("addNewColumns", "failOnNewColumns")
 
 
 def schema_of_all(tables: Sequence[tuple[object, pa.Schema]]) -> pa.Schema:

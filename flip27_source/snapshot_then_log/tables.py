@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -94,6 +94,11 @@ class TableProgress(Generic[TableT, ColumnT]):
     again: tuple[int, ...] = ()
     assigned: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
+
+    @classmethod
+    def of(cls, table: TableT, key: Sequence[ColumnT]) -> Self:
+        """A table that was not read before; without a key it is one chunk."""
+        return cls(table=table, key=tuple(key), is_cut=not key)
 
     @property
     def label(self) -> str:

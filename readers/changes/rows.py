@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow.compute as pc
 from flip27_source.errors import SchemaError
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
 
-BEFORE = "_before"
+OP, BEFORE = "_op", "_before"
 OTHER_FORMAT = (
     "if you gave no schema, it was recorded by an earlier run with another changeFormat: set that one again, "
     "or start a query with a new checkpoint and stateLocation"
@@ -26,6 +28,8 @@ class Op:
 
 Columns = Mapping[str, Callable[[], pa.Array]]
 """The functions that make the columns of a format, by name; a schema may have only some of the columns."""
+
+ChangesT = TypeVar("ChangesT", bound=Any)
 
 _OPS = {ord(op): op for op in "cudtr"}
 
@@ -99,21 +103,44 @@ def op_texts(op: Bytes) -> pa.Array:
     ).dictionary_decode()
 
 
-def split_moves(op: Bytes, moved: Bools) -> tuple[Int64s, Bytes, Bools, Bools]:
+def split_moves(changes: ChangesT, moved: Bools) -> tuple[ChangesT, Bools, Bools]:
     """Updates that give a row another key, each as a delete of the old row and an insert of the new one.
 
     Args:
         moved: true for these updates.
 
     Returns:
-        The former index of each change, its operation, and which changes are such deletes and inserts.
+        The changes, and which of them are such deletes and inserts.
     """
-    rows = np.repeat(np.arange(len(op)), np.where(moved, 2, 1))
+    rows = np.repeat(np.arange(len(moved)), np.where(moved, 2, 1))
     is_moved, is_first = moved[rows], np.append(True, rows[1:] != rows[:-1])
     deletes, inserts = is_moved & is_first, is_moved & ~is_first
-    op = op[rows]
-    op[deletes], op[inserts] = Op.DELETE, Op.CREATE
-    return rows, op, deletes, inserts
+    split = taken(changes, rows)
+    split.op[deletes], split.op[inserts] = Op.DELETE, Op.CREATE
+    return split, deletes, inserts
+
+
+def taken(changes: ChangesT, rows: Int64s) -> ChangesT:
+    """Changes, a dataclass, with these rows alone: of its arrays, and of those in its lists and mappings."""
+    places = pa.array(rows)
+
+    def of(value: Any) -> Any:
+        if isinstance(value, list):
+            return [of(one) for one in value]
+        if isinstance(value, dict):
+            return {name: of(one) for name, one in value.items()}
+        if isinstance(value, np.ndarray):
+            return value[rows]
+        return value.take(places) if isinstance(value, pa.Array) else value
+
+    return replace(changes, **{one.name: of(getattr(changes, one.name)) for one in fields(changes)})
+
+
+def differ(before: pa.Array, after: pa.Array) -> Bools:
+    """True where two values differ; a null differs from every value."""
+    is_null = pc.xor(before.is_null(), after.is_null())
+    found: Bools = pc.coalesce(pc.not_equal(before, after), is_null).to_numpy(zero_copy_only=False)
+    return found
 
 
 def without(values: pa.Array, rows: Bools) -> pa.Array:

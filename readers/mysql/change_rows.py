@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +12,12 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.mysql import schema as names
 from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.enumerators.tables_with_log.schema import COMMITTED_AT, SEQ
+from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.changes.exact_casts import exactly
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
 from flip27_source.readers.changes.rows import (
-    OTHER_FORMAT,
     Columns,
     Op,
     batch_of,
@@ -88,8 +87,6 @@ class EnvelopeRows(TypedRows):
 def change_rows(schema: pa.Schema, options: Options) -> TypedRows:
     if options[CHANGE_FORMAT] == "envelope":
         return EnvelopeRows(schema)
-    if names.OP not in schema.names and names.is_inferred(options):
-        raise SchemaError(f"the schema has no column {names.OP} of changeFormat=typed", remedy=OTHER_FORMAT)
     return TypedRows(schema)
 
 
@@ -116,9 +113,9 @@ def _columns(changes: Changes, *, prefix: str = "") -> Columns:
         f"{prefix}op": lambda: op_texts(changes.op),
         f"{prefix}table": lambda: pa.repeat(pa.scalar(str(changes.table)), len(changes)),
         names.POS: lambda: pa.array(changes.pos),
-        names.SEQ: lambda: pa.array(changes.seq),
+        SEQ: lambda: pa.array(changes.seq),
         names.GTID: lambda: of_transaction([one.gtid for one in transactions], pa.string()),
-        names.COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in transactions], _UTC),
+        COMMITTED_AT: lambda: of_transaction([one.at_s * 1_000_000 for one in transactions], _UTC),
     }
 
 
@@ -137,16 +134,13 @@ def _json(values: pa.Array) -> JsonTexts:
     if pa.types.is_integer(type):
         return JsonTexts(values.cast(pa.string()))
     if pa.types.is_floating(type):
-        return JsonTexts(_one_by_one(values, json.dumps))
+        return JsonTexts(values.cast(pa.float64()).cast(pa.string()))
     if pa.types.is_binary(type):
-        return JsonTexts(_one_by_one(values, lambda one: b64encode(one).decode()), is_string=True)
+        texts = [None if one is None else b64encode(one).decode() for one in values.to_pylist()]
+        return JsonTexts(pa.array(texts, pa.string()), is_string=True)
     if pa.types.is_timestamp(type):
         texts = pc.replace_substring(values.cast(pa.timestamp("us")).cast(pa.string()), ".000000", "")
         if type.tz is not None:
             texts = joined(pc.replace_substring(texts, " ", "T"), "+00:00")
         return JsonTexts(texts, is_string=True)
     return json_strings(values.cast(pa.string()))
-
-
-def _one_by_one(values: pa.Array, write: Any) -> pa.Array:
-    return pa.array([None if one is None else write(one) for one in values.to_pylist()], pa.string())

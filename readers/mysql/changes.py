@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.errors import AlteredKeyError
 from flip27_source.enumerators.mysql.split import TableName, TableRules
-from flip27_source.readers.changes.rows import Op, placed, split_moves, without
+from flip27_source.readers.changes.rows import Op, differ, placed, split_moves, taken, without
 from flip27_source.readers.mysql.charsets import Charsets
-from flip27_source.readers.mysql.log import Emptied, TableRows, Transaction
+from flip27_source.readers.mysql.log import OPS, Emptied, TableRows, Transaction
 from flip27_source.readers.mysql.row_images import find_images
 from flip27_source.readers.mysql.values import array_of
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
@@ -26,7 +26,7 @@ class Changes:
     """Changes of one table in the order of the log; or rows of a chunk.
 
     Attributes:
-        key, cut_by: see CatalogTable.
+        key: the columns of the primary key.
         op: c, u, d or t, as the number of the letter; r in all rows of a chunk.
         pos: where the transaction of each change begins; of a chunk, the position of its snapshot.
         seq: grows with the changes of a transaction.
@@ -36,7 +36,6 @@ class Changes:
 
     table: TableName
     key: tuple[str, ...] = ()
-    cut_by: tuple[str, ...] = ()
     op: Bytes
     pos: Int64s
     seq: Int64s
@@ -53,13 +52,7 @@ class Changes:
         return np.isin(self.op, (Op.UPDATE, Op.DELETE))
 
     def take(self, rows: Int64s) -> Changes:
-        places = pa.array(rows)
-        return replace(
-            self,
-            **{name: getattr(self, name)[rows] for name in ("op", "pos", "seq", "numbers")},
-            after={name: values.take(places) for name, values in self.after.items()},
-            before={name: values.take(places) for name, values in self.before.items()},
-        )
+        return taken(self, rows)
 
     def key_columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
         """These columns of the changed rows: of the old row for a delete, otherwise of the new row."""
@@ -76,7 +69,7 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     table, part = rows.table, rows.part
     data, starts, stops = rows.images()
     image_events, image_numbers, columns = find_images(data, starts, stops, table.columns)
-    ops = rows.ops[image_events]
+    ops = OPS[part.block.kinds[rows.events]][image_events]
     # The images of an update are a pair: the row before and the row after.
     is_after = (ops == Op.CREATE) | ((ops == Op.UPDATE) & (image_numbers % 2 == 1))
     first = np.flatnonzero(~is_after | (ops == Op.CREATE))
@@ -93,7 +86,6 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
     changes = Changes(
         table=table.table,
         key=table.key,
-        cut_by=table.cut_by,
         op=op,
         pos=pos,
         # It grows by more than an event has rows: to less than a 1,032nd of them, zlib cannot compress it.
@@ -109,20 +101,15 @@ def changes_of(rows: TableRows, charsets: Charsets, wanted: Sequence[str] | None
 def _with_moves(changes: Changes) -> Changes:
     """The changes, with each update of a key replaced by a delete and an insert."""
     moved = np.zeros(len(changes), np.bool_)
-    if (changes.op == Op.UPDATE).any():
-        for name in changes.key:
-            before, after = changes.before[name], changes.after[name]
-            # A date that no calendar has is null.
-            is_null = pc.xor(before.is_null(), after.is_null())
-            moved |= pc.coalesce(pc.not_equal(before, after), is_null).to_numpy(zero_copy_only=False)
+    for name in changes.key if (changes.op == Op.UPDATE).any() else ():
+        # A date that no calendar has is null.
+        moved |= differ(changes.before[name], changes.after[name])
     moved &= changes.op == Op.UPDATE
     if not moved.any():
         return changes
-    rows, op, deletes, inserts = split_moves(changes.op, moved)
-    split = changes.take(rows)
+    split, deletes, inserts = split_moves(changes, moved)
     return replace(
         split,
-        op=op,
         after={name: without(values, deletes) for name, values in split.after.items()},
         before={name: without(values, inserts) for name, values in split.before.items()},
     )
@@ -153,11 +140,15 @@ def rows_of_chunk(
     )
 
 
-def delivered(changes: Changes, rules: TableRules) -> Changes:
-    """The changes that the snapshots of their rows' chunks do not have."""
+def delivered(changes: Changes, rules: TableRules, cut_by: Sequence[str]) -> Changes:
+    """The changes that the snapshots of their rows' chunks do not have.
+
+    Args:
+        cut_by: the columns by which the table would be cut now.
+    """
 
     def ranges_of(rows: Int64s) -> Int64s:
-        if changes.cut_by[: len(rules.key)] != rules.key:
+        if cut_by[: len(rules.key)] != rules.key:
             raise AlteredKeyError(changes.table, rules.key)
         bounds = [tuple(map(int, bound)) for bound in rules.bounds]
         columns = changes.take(rows).key_columns(rules.key).values()

@@ -53,8 +53,7 @@ class Charsets:
 
     def __init__(self, collations: Iterable[Row], query: Callable[[str], list[Row]]) -> None:
         self.names = {int(number): str(name) for name, numbers in collations for number in numbers.split(",")}
-        self._query = query
-        self._characters = cache(self._found_characters)
+        self._characters = cache(lambda name: str(query(_EACH_BYTE.format(name))[0][0]))
 
     def decode(self, text: bytes, collation: int) -> str:
         """A text in the set of a collation."""
@@ -77,7 +76,3 @@ class Charsets:
         distinct = values.dictionary_encode()
         decoded = [self.decode(one, collation) for one in distinct.dictionary.to_pylist()]
         return pa.array(decoded, pa.string()).take(distinct.indices)
-
-    def _found_characters(self, name: str) -> str:
-        ((characters,),) = self._query(_EACH_BYTE.format(name))
-        return str(characters)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flip27_source.enumerators.mysql.chunks import key_range
 from flip27_source.enumerators.mysql.column_types import ColumnType
@@ -61,6 +60,4 @@ def _column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
         return pa.array([one.encode() if isinstance(one, str) else one for one in values], pa.binary())
     texts = [one.decode() if isinstance(one, bytes) else one for one in values]
     found = pa.array(texts, pa.string())
-    if pa.types.is_timestamp(type) and type.tz is not None:
-        return pc.assume_timezone(found.cast(pa.timestamp("us")), "UTC")
-    return found.cast(type)
+    return (found.cast(pa.timestamp("us")) if pa.types.is_timestamp(type) else found).cast(type)

@@ -7,35 +7,38 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError
 from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
-from flip27_source.enumerators.mysql.split import TableName, TableRules, by_domain, position_text
+from flip27_source.enumerators.mysql.split import LogWindow, TableName, TableRules, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import LASTING, Statement, Writing
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.changes.rows import Op
-from flip27_source.readers.mysql.table_maps import TableMap, table_map
+from flip27_source.readers.mysql.table_maps import TableMap, name_in, table_map
 from flip27_source.readers.scalars.text_bytes import Bytes, Int64s
 
-_QUERY, _XID, _EXECUTE_LOAD, TABLE_MAP = 2, 16, 18, 19
+_QUERY, _XID, _EXECUTE_LOAD, _TABLE_MAP = 2, 16, 18, 19
 _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
-STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
+_STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
 _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
 _THREAD_SPECIFIC = 4
 """The flag of statements that concern temporary tables."""
-_OPS = np.zeros(256, np.uint8)
+OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
-_OPS[[23, 30, 166, 169]], _OPS[[24, 31, 167, 170]], _OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
+OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
-_ROWS = frozenset(np.flatnonzero(_OPS).tolist())
-_IS_READ = _OPS > 0
-_IS_READ[[TABLE_MAP, _INCIDENT, *STATEMENTS]] = True
-_STANDALONE = 1
+_ROWS = frozenset(np.flatnonzero(OPS).tolist())
+_IS_READ = OPS > 0
+_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
+_FLAGS_AT = 12
+_STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
+_XA = _PREPARES_XA | _COMPLETES_XA
+"""Flags of the GTID with which a transaction begins."""
 
 
 class Transaction(NamedTuple):
@@ -44,16 +47,18 @@ class Transaction(NamedTuple):
     Attributes:
         position: where it begins in the log.
         at_s: when it was committed, in seconds since 1970 UTC.
-        is_standalone: it ends with its first statement.
+        flags: those of its GTID.
+        xid: the id of the XA transaction that it prepares or completes, as SQL has it; empty for others.
     """
 
     position: int
     at_s: int
     gtid: str | None
-    is_standalone: bool
+    flags: int
+    xid: str
 
 
-_NONE = Transaction(0, 0, None, False)
+_NONE = Transaction(0, 0, None, 0, "")
 
 
 class Emptied(NamedTuple):
@@ -78,8 +83,10 @@ class Part(NamedTuple):
     transactions: Sequence[Transaction]
     writing: Writing
 
-    def transaction(self, event: int) -> Transaction:
-        return self.transactions[int(np.searchsorted(self.begins, event, "right"))]
+    def at(self, event: int) -> tuple[int, Transaction]:
+        """The event with which the transaction of an event begins (-1: it is in another block), and it."""
+        number = int(np.searchsorted(self.begins, event, "right"))
+        return int(self.begins[number - 1]) if number else -1, self.transactions[number]
 
     def statement(self, event: int) -> Statement:
         body, kind = self.block.body(event), self.block.kinds[event]
@@ -87,18 +94,13 @@ class Part(NamedTuple):
             body = body[:13] + body[13 + _LOAD_BYTES :]
         return Statement.read(body, self.writing, _decompressed if kind == _QUERY_COMPRESSED else bytes)
 
-    def begin(self, event: int) -> int:
-        """The event of this block with which the transaction of an event begins; -1 if it began before."""
-        number = int(np.searchsorted(self.begins, event, "right"))
-        return int(self.begins[number - 1]) if number else -1
-
     def has_end(self) -> bool:
         """Whether the last transaction has ended."""
         begin = int(self.begins[-1]) if len(self.begins) else 0
         kinds = self.block.kinds[begin : self.stop]
-        statements = begin + np.flatnonzero(np.isin(kinds, STATEMENTS))
+        statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
         return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
-            self.transactions[-1].is_standalone or self.statement(event).is_last
+            self.transactions[-1].flags & _STANDALONE or self.statement(event).ending
             for event in statements.tolist()
         )
 
@@ -109,17 +111,6 @@ class TableRows(NamedTuple):
     table: TableMap
     part: Part
     events: list[int]
-
-    @property
-    def transaction(self) -> Transaction:
-        """That of the last event."""
-        return self.part.transaction(self.events[-1])
-
-    @property
-    def ops(self) -> Bytes:
-        """The operation of each event, as the number of its letter."""
-        ops: Bytes = _OPS[self.part.block.kinds[self.events]]
-        return ops
 
     def images(self) -> tuple[Bytes, Int64s, Int64s]:
         """Some bytes, and where the images of the rows of each event begin and end in them.
@@ -134,7 +125,7 @@ class TableRows(NamedTuple):
         is_whole = data[starts] == width if width < 251 else numbers_at(data, starts + 1, 2) == width
         starts = starts + (1 if width < 251 else 3)
         bitmap = np.arange((width + 7) // 8)[:, None]
-        for has in (kinds > 0, self.ops == Op.UPDATE):
+        for has in (kinds > 0, OPS[kinds] == Op.UPDATE):
             bits = np.unpackbits(data[starts + bitmap], axis=0, count=width, bitorder="little")
             is_whole &= bits.all(axis=0) | ~has
             starts = starts + len(bitmap) * has
@@ -157,45 +148,49 @@ class WindowLog:
     """Reads the events of one window.
 
     Attributes:
-        end: the window has the transactions that begin before this position.
+        end: the end of the window.
         is_wanted: whether changes of a table are read.
         known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
-        check: called with each part before its changes.
         rules: of the tables whose chunks are read.
-        decode: decodes a text in the character set of a collation.
-        folds: whether the server knows tables by their names in lower case.
-        file_began: the file that was read last, and when the server began it.
         next_begins: where the next transaction begins, once all is read.
+        files: when the server began each file that was read, by the number in its positions.
+        prepared: by their xids, the XA transactions that are neither committed nor rolled back, with the
+            tables that they have changed.
         last: the GTID of the last transaction of each domain.
     """
 
-    first: InitVar[int]
+    window: LogWindow
     end: int
     is_wanted: Callable[[TableName], bool]
     known: Collection[TableName]
     report_loss: Callable[[str], None]
-    check: Callable[[Part], None]
     rules: Mapping[TableName, TableRules]
-    decode: Callable[[bytes, int], str]
-    folds: bool = False
-    file_began: tuple[int, int] | None = None
+    writing: Writing
     next_begins: int = field(init=False)
+    files: dict[int, int | None] = field(init=False)
+    prepared: dict[str, tuple[TableName, ...]] = field(init=False)
     last: dict[str, str] = field(init=False, default_factory=dict)
     _open: Transaction | None = field(init=False, default=None)
     _delivered_to: int = field(init=False, default=-1)
     _savepoints: dict[str, int] = field(init=False, default_factory=dict)
+    _pending: dict[TableName, TableRows] = field(init=False, default_factory=dict)
     _described: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
     _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, first: int) -> None:
-        self.next_begins = first
+    def __post_init__(self) -> None:
+        self.next_begins = self.window.first
+        self.files = {self.window.first >> 32: self.window.file_began}
+        self.prepared = dict(self.window.prepared)
 
     def changes(self, blocks: Iterable[EventBlock]) -> Iterator[TableRows | Emptied]:
         """The changes of the wanted tables; those of each table are in the order of the log."""
         for block in blocks:
-            self._check_file(block)
-            if self._open is not None and block.begins_file:
+            began = block.files_began()
+            # The files must still be those that were read before.
+            if any(self.files.setdefault(file, at_s) != at_s for file, at_s in began):
+                raise OtherLogError(self.next_begins)
+            if self._open is not None and began:
                 # A server that was killed while it wrote the transaction has not committed it.
                 if self._delivered_to >= self._open.position:
                     raise SplitReadError(
@@ -203,11 +198,7 @@ class WindowLog:
                         remedy=f"the server was killed while it wrote this large transaction; {START_AGAIN}",
                     )
                 self._open = None
-            part = self._part(block)
-            self.check(part)
-            for found in self._changes_in(part):
-                self._delivered_to = max(self._delivered_to, found.transaction.position)
-                yield found
+            yield from self._changes_in(self._part(block))
             if self._open is None and self.next_begins >= self.end:
                 break
         if self._open is not None:
@@ -216,13 +207,6 @@ class WindowLog:
                 remedy="the task is repeated; if it happens again, the server's log is damaged",
             )
 
-    def _check_file(self, block: EventBlock) -> None:
-        """Check that the file is still the one that was read before."""
-        for file, at_s in block.files_began():
-            if self.file_began is not None and self.file_began[0] == file and self.file_began[1] != at_s:
-                raise OtherLogError(self.next_begins)
-            self.file_began = file, at_s
-
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
         begins = block.begins
@@ -230,7 +214,7 @@ class WindowLog:
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         begins = begins[:count]
         transactions = [self._open or _NONE, *transactions_of(block, begins)]
-        part = Part(block, stop, begins, transactions, Writing(self.decode, self.folds))
+        part = Part(block, stop, begins, transactions, self.writing)
         last = transactions[-1]
         is_followed = stop < len(block.kinds) or block.follows == "begin"
         if last is _NONE or is_followed or part.has_end():
@@ -245,53 +229,59 @@ class WindowLog:
         return part._replace(stop=stop)
 
     def _changes_in(self, part: Part) -> Iterator[TableRows | Emptied]:
-        block, pending = part.block, dict[TableName, TableRows]()
-        self._savepoints, rows = {}, None
+        block, pending, rows = part.block, self._pending, None
+        self._savepoints.clear()
+        prepares = any(one.flags & _PREPARES_XA for one in part.transactions)
         found = np.flatnonzero(_IS_READ[block.kinds[: part.stop]])
         lists = (one[found].tolist() for one in (block.kinds, block.starts, block.stops))
         for event, kind, start, stop in zip(found.tolist(), *lists, strict=True):
-            if kind == TABLE_MAP:
+            if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
                     self._described[text] = table_map(text, self.is_wanted)
+                if prepares:
+                    self._prepare(part.at(event)[1], name_in(text))
                 self._present[block.raw[start : start + 6]] = self._described[text]
             elif kind not in _ROWS:
-                yield from self._other(event, part, pending)
+                yield from self._other(event, part)
                 rows = None
             elif (table := self._present.get(block.raw[start : start + 6])) is not None:
                 if rows is None or rows.table is not table:
                     rows = pending.get(table.table)
                     if rows is not None and rows.table is not table:
                         # The table had other columns before.
-                        yield from _taken(pending)
+                        yield from self._taken()
                         rows = None
                     rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
-        yield from _taken(pending)
+        yield from self._taken()
 
-    def _other(
-        self, event: int, part: Part, pending: dict[TableName, TableRows]
-    ) -> Iterator[TableRows | Emptied]:
+    def _taken(self) -> Iterator[TableRows]:
+        """The rows that were found, which are no longer pending."""
+        for rows in self._pending.values():
+            self._delivered_to = max(self._delivered_to, rows.part.at(rows.events[-1])[1].position)
+            yield rows
+        self._pending.clear()
+
+    def _other(self, event: int, part: Part) -> Iterator[TableRows | Emptied]:
         """An event that has no rows."""
-        block, transaction = part.block, part.transaction(event)
+        block, (_, transaction) = part.block, part.at(event)
         kind, position = block.kinds[event], int(block.positions[event])
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
+        elif kind == _XA_PREPARE:
+            self.prepared.setdefault(transaction.xid, ())
         else:
             statement = part.statement(event)
-            if statement.savepoint is not None:
-                self._savepoints[statement.savepoint] = event
-            elif statement.is_rollback:
-                self._undo(part, pending, part.begin(event), event)
-            elif statement.undone_to is not None:
-                self._undo(part, pending, self._savepoints.get(statement.undone_to, -1), event)
+            self._end(statement, event, part)
             rekeyed = statement.rekeyed
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
             emptied = statement.emptied
             if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
-                yield from _taken(pending)
+                yield from self._taken()
+                self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
             for table, loss in statement.losses(self.is_wanted, self.known):
@@ -299,42 +289,74 @@ class WindowLog:
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")
 
-    def _undo(self, part: Part, pending: dict[TableName, TableRows], since: int, until: int) -> None:
-        """Drop the rows of a transaction that were undone: those between two events."""
-        begin = part.begin(until)
-        transaction = part.transaction(until)
-        if begin < 0 and since < 0 and self._delivered_to >= transaction.position:
+    def _end(self, statement: Statement, event: int, part: Part) -> None:
+        """Follow a statement that ends a transaction or a part of one."""
+        begin, transaction = part.at(event)
+        if statement.savepoint is not None:
+            self._savepoints[statement.savepoint] = event
+        elif statement.ending == "ROLLBACK":
+            self._undo(begin, transaction)
+        elif statement.undone_to is not None:
+            self._undo(max(begin, self._savepoints.get(statement.undone_to, -1)), transaction)
+        if transaction.flags & _COMPLETES_XA:
+            changed = self.prepared.pop(transaction.xid, None)
+            if statement.ending == "COMMIT" and (changed is None or any(map(self.is_wanted, changed))):
+                where = position_text(transaction.position)
+                self.report_loss(
+                    f"the XA transaction {transaction.xid} was committed at {where} of the log, and its "
+                    "changes were not read: it was prepared before the tables were found"
+                )
+
+    def _prepare(self, transaction: Transaction, changed: TableName) -> None:
+        """Note that a transaction has changed a table, if it is an XA transaction: its rows are in the log
+        where it is prepared, maybe long before its commit.
+        """
+        if transaction.flags & _PREPARES_XA:
+            self.prepared[transaction.xid] = (*self.prepared.get(transaction.xid, ()), changed)
+            if self.is_wanted(changed):
+                raise SplitReadError(
+                    f"the transaction at {position_text(transaction.position)} of the log is a part of an XA "
+                    f"transaction, {transaction.xid}, which the mysql source does not read",
+                    remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
+                )
+
+    def _undo(self, since: int, transaction: Transaction) -> None:
+        """Drop the rows of the last transaction that come after an event; -1: all of them in the block."""
+        if since < 0 and self._delivered_to >= transaction.position:
             raise SplitReadError(
                 f"the large transaction at {position_text(transaction.position)} of the log was undone in "
                 "part, after some of its rows were delivered",
                 remedy="do not change tables of another engine than InnoDB in such transactions; "
                 f"{START_AGAIN}",
             )
-        for table, rows in [*pending.items()]:
-            rows.events[:] = [event for event in rows.events if event <= max(begin, since)]
+        for table, rows in [*self._pending.items()]:
+            rows.events[:] = [event for event in rows.events if event <= since]
             if not rows.events:
-                del pending[table]
-
-
-def _taken(pending: dict[TableName, TableRows]) -> Iterator[TableRows]:
-    """These rows, which are no longer pending."""
-    yield from pending.values()
-    pending.clear()
+                del self._pending[table]
 
 
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
-    gtids = zip(
-        numbers_at(data, starts + 8, 4), block.servers[begins], numbers_at(data, starts, 8), strict=True
-    )
+    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).tolist()
+    servers = numbers_at(data, starts - 14, 4)  # in the header, which has 19 bytes
+    gtids = zip(numbers_at(data, starts + 8, 4), servers, numbers_at(data, starts, 8), strict=True)
     return map(
         Transaction,
         block.positions[begins].tolist(),
         block.at_s[begins].tolist(),
         (f"{one[0]}-{one[1]}-{one[2]}" if has else None for has, one in zip(has_gtid, gtids, strict=True)),
-        (has_gtid & (data[starts + 12] & _STANDALONE > 0)).tolist(),
+        flags,
+        (_xid(block.body(event)) if flag & _XA else "" for flag, event in zip(flags, begins, strict=True)),
     )
+
+
+def _xid(body: bytes) -> str:
+    """The id of an XA transaction in the body of its GTID, as SQL has it."""
+    at = _FLAGS_AT + 1 + 8 * (body[_FLAGS_AT] & _GROUP_COMMIT > 0)
+    middle = at + 6 + body[at + 4]
+    first, second = body[at + 6 : middle], body[middle : middle + body[at + 5]]
+    return f"X'{first.hex()}',X'{second.hex()}',{int.from_bytes(body[at : at + 4], 'little')}"
 
 
 def _decompressed(data: bytes) -> bytes:

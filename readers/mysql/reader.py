@@ -16,8 +16,8 @@ import pyarrow as pa
 from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
-from flip27_source.enumerators.mysql.dump import log_blocks
-from flip27_source.enumerators.mysql.failover import check_has
+from flip27_source.enumerators.mysql.dump import file_began, log_blocks
+from flip27_source.enumerators.mysql.failover import check_has, skip
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
 from flip27_source.enumerators.mysql.split import (
     ChunkRead,
@@ -25,11 +25,11 @@ from flip27_source.enumerators.mysql.split import (
     LogWindow,
     MysqlSplit,
     TableName,
-    TableRules,
     by_domain,
     parse_gtids,
     position_text,
 )
+from flip27_source.enumerators.mysql.statements import Writing
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit
 from flip27_source.reader import SourceReaderContext
@@ -51,7 +51,6 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
     def _rows_of(self, context: SourceReaderContext) -> TypedRows:
         from flip27_source.readers.mysql.change_rows import change_rows
 
-        self._compared: set[TableMap] = set()
         self._known: dict[TableMap, TableMap] = {}
         return change_rows(context.schema, context.options)
 
@@ -78,7 +77,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         chunk = split.chunk
         assert chunk is not None
         earlier = None
-        if chunk.server not in (None, server.identity(connection, known=chunk.server)):
+        if chunk.server not in (None, server.identity(connection)):
             sent = [one for one in self.context.sent_before if isinstance(one, ChunkRead)]
             earlier = next((one for one in sent if one.split_id == split.split_id), None)
             if earlier is None:
@@ -98,121 +97,111 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._columns.check(str(chunk.table), types, old=types)
         wanted = self._rows.columns_read
         read = {name: kind for name, kind in table.columns.items() if wanted is None or name in wanted}
-        rows = 0
         for count, columns in blocks(connection, chunk, read):
-            rows += count
             yield self._rows.batch(
                 rows_of_chunk(chunk.table, table.key, columns, rows=count, position=position)
             )
         self.context.send_event_to_coordinator(
-            ChunkRead(split_id=split.split_id, position=position, rows=rows, gtids=gtids)
+            ChunkRead(split_id=split.split_id, position=position, gtids=gtids)
         )
 
     def _read_log(self, connection: Connection, split_id: str, window: LogWindow) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.mysql.charsets import COLLATIONS, Charsets
         from flip27_source.readers.mysql.log import WindowLog
-        from flip27_source.readers.mysql.skipping import Skipping
-        from flip27_source.readers.mysql.xa import XaTransactions
 
         assert window.end is not None
         assert window.log is not None
-        assert window.begins is not None
         context = self.context
         if not self._may_read(connection, window):
-            context.send_event_to_coordinator(LogRead(first=window.first, end=window.first, rows=0))
+            context.send_event_to_coordinator(LogRead(first=window.first, end=window.first))
             return
-        logged = server.check_log(connection, window.after, log=window.log, position=window.begins)
+        logged = server.check_log(connection, log=window.log, position=window.first)
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
-        rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
-        known = {*rules, *window.known}
+        self._rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
+        self._emptied: dict[TableName, None] = {}
+        known = {*self._rules, *window.known}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted: Callable[[TableName], bool] = known.__contains__
-        if window.by_name:
+        if context.options[opts.SNAPSHOT] == "never":
+            # The changes of a new table are in the log before the table is found.
             is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
-        xa = XaTransactions(prepared=dict(window.prepared), is_wanted=is_wanted, report_loss=report_loss)
+        folds = variable(connection, "lower_case_table_names") != "0"
         log = WindowLog(
-            first=window.begins,
+            window=window,
             end=window.end,
             is_wanted=is_wanted,
             known=known,
             report_loss=report_loss,
-            check=xa.check,
-            rules=rules,
-            decode=self._charsets.decode,
-            folds=variable(connection, "lower_case_table_names") != "0",
-            file_began=window.file_began,
+            rules=self._rules,
+            writing=Writing(self._charsets.decode, folds),
         )
-        if logged.first > window.begins:
+        if logged.first > window.first:
             context.report_data_loss(
-                f"the server no longer has its log from {position_text(window.begins)} on: it begins at "
+                f"the server no longer has its log from {position_text(window.first)} on: it begins at "
                 f"{position_text(logged.first)}",
                 split_id=split_id,
                 remedy=f"{errors.START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
             log.next_begins = logged.first
             log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
-        skipping = Skipping(window.skips, end=window.end)
-        rows, emptied = 0, dict[TableName, None]()
+        passed = skip(connection, window.skips, log=window.log, position=log.next_begins)
         if log.next_begins < window.end:
             events = log_blocks(
                 connection, context.options, log=window.log, first=log.next_begins, end=window.end
             )
             try:
-                for part in log.changes(skipping.blocks(events)):
-                    changes = self._delivered(part, rules, emptied)
+                for part in log.changes(events):
+                    changes = self._delivered(part)
                     if len(changes):
-                        rows += len(changes)
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
                 raise errors.OtherLogError(log.next_begins) from error
-        end, began = max(window.end, log.next_begins), log.file_began
+        end = max(window.end, log.next_begins)
+        began = log.files.get(end >> 32) or file_began(context.options, log=window.log, position=end)
         context.send_event_to_coordinator(
             LogRead(
                 first=window.first,
                 end=end,
-                rows=rows,
-                emptied=tuple(emptied),
-                gtids=tuple((by_domain(skipping.passed) | log.last).values()),
-                prepared=tuple(xa.prepared.items()),
-                file_began=began if began is not None and began[0] == end >> 32 else None,
+                emptied=tuple(self._emptied),
+                gtids=tuple((by_domain(passed) | log.last).values()),
+                prepared=tuple(log.prepared.items()),
+                file_began=began,
             )
         )
 
     def _may_read(self, connection: Connection, window: LogWindow) -> bool:
         """Whether the window is read: not if another server has answered this attempt, or the first one."""
         # If an earlier attempt has reported the window, its report counts.
-        earlier = next((one for one in self.context.sent_before if isinstance(one, LogRead)), None)
-        was_read = earlier is not None and earlier.end > earlier.first
-        is_other = server.identity(connection, known=window.server) != window.server
-        if is_other and was_read:
+        were_read = [one.end > one.first for one in self.context.sent_before if isinstance(one, LogRead)]
+        is_other = server.identity(connection) != window.server
+        if is_other and any(were_read):
             raise SplitReadError(
                 "the batch was read on another server before, and its positions mean something else here",
                 remedy=f"connect to that server until the batch is complete; or {errors.START_AGAIN}",
             )
-        return was_read or (earlier is None and not is_other)
+        return any(were_read) or not (were_read or is_other)
 
-    def _delivered(
-        self, part: TableRows | Emptied, rules: dict[TableName, TableRules], emptied: dict[TableName, None]
-    ) -> Changes:
+    def _delivered(self, part: TableRows | Emptied) -> Changes:
         """The changes that no chunk has; tables that were emptied between their chunks are noted."""
         from flip27_source.readers.mysql.changes import changes_of, delivered, emptying, is_emptied_between
         from flip27_source.readers.mysql.log import Emptied
+        from flip27_source.readers.mysql.values import types_of
 
         wanted = self._rows.columns_read
         if isinstance(part, Emptied):
-            table, rule = None, rules.get(part.table)
+            table, rule = None, self._rules.get(part.table)
             changes = emptying(part, {name: self.context.schema.field(name).type for name in wanted or ()})
         else:
             table = self._known.get(part.table) or self._understood(part.table)
-            rule = rules.get(table.table)
+            rule = self._rules.get(table.table)
             changes = changes_of(part._replace(table=table), self._charsets, wanted)
         if rule is not None:
             if is_emptied_between(changes, rule):
-                emptied[changes.table] = None
-            changes = delivered(changes, rule)
-        if len(changes) and table is not None and table not in self._compared:
-            self._compare(table)
+                self._emptied[changes.table] = None
+            changes = delivered(changes, rule, () if table is None else table.cut_by)
+        if len(changes) and table is not None:
+            self._compare(table, str(table.table), partial(types_of, table.columns, self._charsets))
         return changes
 
     def _understood(self, table: TableMap) -> TableMap:
@@ -248,11 +237,3 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         """Run a query while another connection sends the log."""
         with connect(self.context.options) as connection:
             return rows_of(connection, sql)
-
-    def _compare(self, table: TableMap) -> None:
-        """Compare the columns of a table with the DataFrame's, before its first row is delivered."""
-        from flip27_source.readers.mysql.values import type_of
-
-        types = {column.name: type_of(column, self._charsets) for column in table.columns if column.name}
-        self._columns.check(str(table.table), types, old=types)
-        self._compared.add(table)

@@ -36,12 +36,8 @@ _META_BYTES = {
 _TEXTS = (STRING, VAR_STRING, VARCHAR, BLOB, GEOMETRY, BLOB_COMPRESSED, VARCHAR_COMPRESSED)
 """The types for which the log has a collation, also where it means nothing."""
 _UNREAD = {GEOMETRY: "geometry", BLOB_COMPRESSED: "blob compressed", VARCHAR_COMPRESSED: "varchar compressed"}
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-_SEQUENCE = [
-    "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size",
-    "cycle_option", "cycle_count",
-]  # fmt: skip
-"""The columns of every sequence, for which the log has rows."""
+_SEQUENCE = ["next_not_cached_value", "minimum_value", "maximum_value", "start_value"]
+"""With these columns every sequence begins, for which the log has rows."""
 
 (
     _SIGNS, _DEFAULT_COLLATION, _COLLATIONS, _NAMES, _SETS, _ENUMS, _GEOMETRIES, _KEY, _KEY_WITH_PREFIX,
@@ -72,7 +68,7 @@ class LogColumn:
         """Bytes of a value; None if each value has its length in front."""
         first, second = self.meta
         if self.kind == NEWDECIMAL:
-            return sum(part // 9 * 4 + _DIGIT_BYTES[part % 9] for part in (first - second, second))
+            return sum(part // 9 * 4 + (part % 9 + 1) // 2 for part in (first - second, second))
         fraction = (first + 1) // 2
         sizes = {
             TIMESTAMP2: 4 + fraction, DATETIME2: 5 + fraction, TIME2: 3 + fraction, ENUM: first, SET: first,
@@ -158,7 +154,7 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap |
             f"the log does not have the names of the columns of table {table}",
             remedy=f"SET GLOBAL binlog_row_metadata = FULL, and {START_AGAIN}",
         )
-    if names == _SEQUENCE:
+    if names[: len(_SEQUENCE)] == _SEQUENCE:
         return None
     unsigned, labels, collations = more.unsigned(), more.labels(), more.collations()
     columns = [

@@ -15,7 +15,7 @@ from flip27_source.readers.mysql import table_maps as kinds
 from flip27_source.readers.mysql.charsets import Charsets
 from flip27_source.readers.mysql.row_images import Values
 from flip27_source.readers.mysql.table_maps import LogColumn
-from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s, with_gaps
 
 _SIGNED = {1: np.int8, 2: np.int16, 3: np.int32, 4: np.int32, 8: np.int64}
 _WIDER = {1: np.int16, 2: np.int32, 3: np.int32, 4: np.int64}
@@ -35,20 +35,19 @@ def array_of(column: LogColumn, values: Values, data: Bytes, charsets: Charsets)
         return _labels(column, values, data, labels)
     texts = _bytes(values, data)
     if column.kind == kinds.GEOMETRY or column.collation == kinds.BINARY_COLLATION:
-        size = column.meta[0]
-        is_short = pc.any(pc.less(pc.binary_length(texts), size)).as_py()
-        if column.kind != kinds.STRING or not is_short:
+        if column.kind != kinds.STRING:
             return texts
         # The log leaves out zeros at the end of BINARY values.
-        padded = [None if one is None else one.ljust(size, b"\0") for one in texts.to_pylist()]
-        return pa.array(padded, pa.binary())
+        padded = pc.ascii_rpad(texts.view(pa.string()), width=column.meta[0], padding="\0")
+        return padded.view(pa.binary())
     return charsets.texts(texts, column.collation)
 
 
-def type_of(column: LogColumn, charsets: Charsets) -> pa.DataType:
-    """The type of the arrays of a column."""
+def types_of(columns: Sequence[LogColumn], charsets: Charsets) -> dict[str, pa.DataType]:
+    """The types of the arrays of columns that have a name."""
     none = np.empty(0, np.int64)
-    return array_of(column, Values(none, none, none > 0), np.zeros(8, np.uint8), charsets).type
+    empty, data = Values(none, none, none > 0), np.zeros(8, np.uint8)
+    return {column.name: array_of(column, empty, data, charsets).type for column in columns if column.name}
 
 
 def _masked(numbers: Any, values: Values) -> pa.Array:
@@ -178,16 +177,10 @@ def _labels(column: LogColumn, values: Values, data: Bytes, labels: Sequence[str
 
 
 def _bytes(values: Values, data: Bytes) -> pa.Array:
-    count = len(values.starts)
-    # An array over the whole block has the values and the gaps between them; take() copies only the values.
-    # The images are in the order of the events, so positions ascend.
-    offsets = np.empty(2 * count + 1, np.int32)
-    offsets[0:-1:2] = values.starts
-    offsets[1::2] = values.starts + np.where(values.nulls, 0, values.ends - values.starts)
-    offsets[-1] = data.size
-    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    indexes = np.arange(0, 2 * count, 2)
-    return both.take(pa.array(indexes, mask=values.nulls if values.nulls.any() else None))
+    # The images are in the order of the events, so positions ascend; those of a NULL have no end.
+    ends = np.where(values.nulls, values.starts, values.ends)
+    indexes = np.arange(0, 2 * len(ends), 2)
+    return with_gaps(pa.py_buffer(data), values.starts, ends).take(_masked(indexes, values))
 
 
 _CONVERSIONS: Mapping[int, Callable[[LogColumn, Values, Bytes], pa.Array]] = {

@@ -15,6 +15,7 @@ import pyarrow as pa
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
+from flip27_source.enumerators.tables_with_log.schema import COMMITTED_AT, SEQ
 from flip27_source.options import Options
 from flip27_source.readers.changes.rows import Columns, op_texts
 from flip27_source.readers.scalars.text_bytes import Int64s
@@ -69,9 +70,9 @@ def change_columns(changes: DeliveredChanges, *, prefix: str = "") -> Columns:
         f"{prefix}table": lambda: pa.repeat(pa.scalar(str(changes.relation)), len(changes)),
         f"{prefix}unchanged": lambda: _unchanged_names(changes),
         names.LSN: lambda: pa.array(changes.lsn),
-        names.SEQ: lambda: pa.array(changes.seq),
+        SEQ: lambda: pa.array(changes.seq),
         names.XID: lambda: of_transaction(changes.xid),
-        names.COMMITTED_AT: lambda: of_transaction(changes.committed_at).cast(pa.timestamp("us", "UTC")),
+        COMMITTED_AT: lambda: of_transaction(changes.committed_at).cast(pa.timestamp("us", "UTC")),
     }
 
 

@@ -17,7 +17,7 @@ from flip27_source.enumerators.postgres.chunk_transactions import widened
 from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName, TableRules
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.changes.rows import Op, split_moves, without
+from flip27_source.readers.changes.rows import Op, differ, split_moves, taken, without
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
@@ -65,14 +65,7 @@ class DeliveredChanges:
         return len(self.op) > 0 and bool(self.op[0] == Op.READ)
 
     def take(self, rows: Int64s) -> DeliveredChanges:
-        arrays = ("op", "lsn", "seq", "xid", "committed_at", "has_before")
-        return replace(
-            self,
-            **{name: getattr(self, name)[rows] for name in arrays},
-            after=[texts.take(pa.array(rows)) for texts in self.after],
-            before=[texts.take(pa.array(rows)) for texts in self.before],
-            unchanged=[None if mask is None else mask[rows] for mask in self.unchanged],
-        )
+        return taken(self, rows)
 
 
 def rows_of_chunk(
@@ -213,22 +206,18 @@ def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
         return None
     moved = np.zeros(len(changes), dtype=np.bool_)
     for column in key:
-        old, new = changes.before[column], changes.after[column]
-        differs = pc.fill_null(pc.not_equal(old, new), False).to_numpy(zero_copy_only=False)
-        differs |= np.asarray(old.is_null()) != np.asarray(new.is_null())
+        is_other = differ(changes.before[column], changes.after[column])
         mask = changes.unchanged[column]
-        moved |= differs if mask is None else differs & ~mask
+        moved |= is_other if mask is None else is_other & ~mask
     moved &= candidates
     return moved if moved.any() else None
 
 
 def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
     """The changes, with each update in ``moved`` replaced by a delete and an insert."""
-    rows, op, deletes, _ = split_moves(changes.op, moved)
-    split = changes.take(rows)
+    split, deletes, _ = split_moves(changes, moved)
     return replace(
         split,
-        op=op,
         after=[without(texts, deletes) for texts in split.after],
         unchanged=[None if mask is None else mask & ~deletes for mask in split.unchanged],
     )

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -83,7 +84,6 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
 
     def __init__(self) -> None:
         self._side: Connection | None = None
-        self._compared: set[Relation] = set()
         self._types: dict[tuple[int, int], PgType] = {}
 
     def _rows_of(self, context: SourceReaderContext) -> ChangeRows:
@@ -231,11 +231,8 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
                     totals.rows += len(delivered)
                     relation = delivered.relation
                     types = self.types(relation, delivered.xid)
-                    if relation not in self._compared:
-                        # The first changes: compare the columns with the DataFrame's.
-                        old = [column.name for column in relation.columns if column.is_key]
-                        self._columns.check(str(relation), _arrow_types(types), old=old)
-                        self._compared.add(relation)
+                    old = [column.name for column in relation.columns if column.is_key]
+                    self._compare(relation, str(relation), partial(_arrow_types, types), old=old)
                     key = delivery.key_names(relation)
                     for part in delivery.filled(delivered):
                         yield self._rows.batch(part, types, key=key)

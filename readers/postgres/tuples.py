@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from flip27_source.readers.postgres.message_blocks import REPORT, MessageBlock
 from flip27_source.readers.postgres.rows_by_table import Group, RowsByTable
-from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s
+from flip27_source.readers.scalars.text_bytes import Bools, Bytes, Int64s, with_gaps
 
 _NULL, _UNCHANGED, _TEXT, _BINARY = (ord(kind) for kind in "nutb")
 
@@ -199,13 +199,7 @@ def _gathered(walk: _Walk, values: _Values, total: int, nulls: pa.Array) -> pa.A
     count = len(values.starts)
     if not count or (values.is_text is not None and not values.is_text.any()):
         return nulls
-    # An array over the whole block has the texts and the gaps between them; take() copies only the texts.
-    offsets = np.empty(2 * count + 1, np.int32)
-    offsets[0:-1:2] = values.starts
-    offsets[1::2] = values.ends
-    data = walk.block.data
-    offsets[-1] = data.size
-    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), data])
+    both = with_gaps(walk.block.data, values.starts, values.ends)
     if values.is_text is None and walk.places is None:
         return both.take(_even_numbers(count))
     indexes = np.arange(0, 2 * count, 2)

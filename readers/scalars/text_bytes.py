@@ -55,6 +55,18 @@ def bounds_of(lengths: Any) -> Bounds:
     return bounds
 
 
+def with_gaps(data: pa.Buffer, starts: Int64s, ends: Int64s) -> pa.BinaryArray:
+    """The values ``data[start:end]``, ascending, at even indexes, and the gaps after them at odd ones.
+
+    No byte is copied: take() copies only the values.
+    """
+    offsets = np.empty(2 * len(starts) + 1, np.int32)
+    offsets[0:-1:2] = starts
+    offsets[1::2] = ends
+    offsets[-1] = data.size
+    return pa.Array.from_buffers(pa.binary(), 2 * len(starts), [None, pa.py_buffer(offsets), data])
+
+
 def escaping(backslashes: Positions) -> Positions:
     """The backslashes that are not escaped: the first of each run of backslashes, the third, and so on."""
     begins_run = np.diff(backslashes, prepend=backslashes.dtype.type(-2)) != 1

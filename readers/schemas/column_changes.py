@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
+from flip27_source.enumerators.tables_with_log.schema import is_inferred
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 
 _BEFORE = "_before"
-# In these modes, the schema has all columns of the table; in others, the user's schema may have only some.
-_WHOLE = ("addNewColumns", "failOnNewColumns")
 
 
 class ColumnChanges:
@@ -26,7 +25,7 @@ class ColumnChanges:
         self._context = context
         self._selected = selected
         self._mode = mode
-        self._is_whole = context.options.get("schemaEvolutionMode") in _WHOLE
+        self._is_whole = is_inferred(context.options)
 
     def check(self, table: str, types: Mapping[str, pa.DataType], *, old: Collection[str]) -> None:
         """Compare the columns, before the first row with them is delivered.

@@ -17,11 +17,13 @@ from flip27_source.driver.environment import Environment
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.http_api.enumerator import HttpEnumerator
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.enumerators.sql.enumerator import SqlEnumerator
 from flip27_source.readers.http_api.reader import HttpReader
 from flip27_source.readers.kafka.reader import KafkaReader
+from flip27_source.readers.mysql.reader import MysqlReader
 from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.readers.sequence import SequenceReader
 from flip27_source.readers.sql.reader import SqlReader
@@ -35,6 +37,7 @@ from tests.driver.test_action_runner import Archives
 from tests.driver.test_ranges_read_again import Numbers
 from tests.driver.test_reports import Endpoints, Flaky, Pages, Talker, Tells
 from tests.golden import worlds
+from tests.golden.mysql_shop import MysqlShop, mysql_shop
 from tests.golden.worlds import LANDING, Shop
 from tests.simulator.postgres_server import NAME
 from tests.toy_sources import EchoReader, Shelf
@@ -160,6 +163,24 @@ def _copies_half(query: Query) -> None:
     query.batch(Limits(rows=1))
 
 
+def _copies_half_of_mysql(query: Query) -> None:
+    """Chunks are read, then changes of their rows, then one more chunk; others wait."""
+    MysqlShop.opened(1)
+    for _ in range(3):
+        query.batch(Limits(rows=2))
+        MysqlShop.present.commit_next()
+
+
+def _reads_log_of_mysql(query: Query) -> None:
+    """All rows are read, then the changes of two transactions."""
+    MysqlShop.opened(1)
+    while query.batch() is not None:
+        pass
+    for _ in range(2):
+        MysqlShop.present.commit_next()
+        query.batch()
+
+
 def _reads_log(query: Query) -> None:
     """All rows are read, then the changes of two transactions; the slot cannot be advanced."""
     Shop.opened(1)
@@ -193,6 +214,21 @@ def _postgres(play: Callable[[Query], None], next_rows: list[Any]) -> Story:
         },
         schema=pa.schema([("table", pa.string()), ("op", pa.string()), ("after", pa.string())]),
         world=worlds.shop,
+        play=play,
+        next_rows=next_rows,
+    )  # fmt: skip
+
+
+def _mysql(play: Callable[[Query], None], next_rows: list[Any]) -> Story:
+    return Story(
+        enumerator=MysqlEnumerator,
+        reader=MysqlReader,
+        options={
+            "host": "simulated", "database": "shop", "tables": "orders", "changeFormat": "envelope",
+            "snapshotChunkRows": "2", "maxLogLagDuringSnapshot": "1", "parallelism": "1",
+        },
+        schema=pa.schema([("table", pa.string()), ("op", pa.string()), ("after", pa.string())]),
+        world=mysql_shop,
         play=play,
         next_rows=next_rows,
     )  # fmt: skip
@@ -288,6 +324,23 @@ STORIES = {
             ("public.t0", "u", '{"id":10,"other":10,"value":"u3"}'),
             ("public.t0", "c", '{"id":11,"other":11,"value":"c4"}'),
             ("public.t1", "d", None),
+        ],
+    ),
+    "mysql": _mysql(
+        _copies_half_of_mysql,
+        [
+            ("shop.orders", "u", '{"id":2,"v":"u3"}'),
+            *(("shop.orders", "r", f'{{"id":{key},"v":"c{key}"}}') for key in range(5, 10)),
+            ("shop.orders", "r", '{"id":10,"v":"u3"}'),
+            ("shop.orders", "r", '{"id":11,"v":"c4"}'),
+        ],
+    ),
+    "mysql-log": _mysql(
+        _reads_log_of_mysql,
+        [
+            ("shop.orders", "u", '{"id":2,"v":"u3"}'),
+            ("shop.orders", "u", '{"id":10,"v":"u3"}'),
+            ("shop.orders", "c", '{"id":11,"v":"c4"}'),
         ],
     ),
     "kafka": _kafka(pa.binary(), [b'{"id":"orders-4"}', b'{"id":"refunds-4"}']),

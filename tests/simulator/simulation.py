@@ -42,6 +42,7 @@ from flip27_source.values.stored_json import decode_json
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
+from .mysql_life import MysqlLife
 from .objects import SimulatedObjects
 from .pages_life import PagesLife
 from .postgres_life import PostgresLife, SnapshotLife
@@ -64,11 +65,12 @@ LIVES: dict[str, type[Life]] = {
     "topics": TopicsLife,
     "pages": PagesLife,
     "postgres": PostgresLife,
+    "mysql": MysqlLife,
     "snapshot": SnapshotLife,
 }
 """The kinds of lives by their names."""
 
-_DRAWN = (*(kind for kind in LIVES if kind != "snapshot"), "files", "files", "pages")
+_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql")), "files", "files", "pages")
 """What a seed has if no kind is named."""
 
 _RETAINED = 90

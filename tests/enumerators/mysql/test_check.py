@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
-from flip27_source.enumerators.mysql.server import identity
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, Status
 from tests.enumerators.mysql.reading import Query, query
@@ -99,14 +98,3 @@ def test_tables_that_cannot_be_read_are_named(own_server: MysqlServer) -> None:
         for change_format in ("typed", "envelope"):
             findings = found(orders.options, tables="*", changeFormat=change_format)
             assert findings[name].status is Status.FAILED
-
-
-def test_a_server_is_known_by_its_number_or_by_what_older_states_have(own_server: MysqlServer) -> None:
-    with own_server.connect() as connection:
-        ((uid,),) = own_server.execute("SELECT @@server_uid")
-        assert [identity(connection, known=known) for known in (None, "1", uid, "other")] == [
-            "1",
-            "1",
-            uid,
-            "1",
-        ]

@@ -256,10 +256,12 @@ def test_a_replica_that_lacks_what_a_chunk_has_is_a_data_loss(pair: Pair, orders
     fails(orders, DataLossError, f"does not have transaction {lost}")
 
 
+@pytest.mark.parametrize("most_bytes", ["1b", "1g"])
 def test_transactions_of_several_domains_are_read_once_in_whatever_order_a_replica_has_them(
-    pair: Pair, orders: Query
+    pair: Pair, orders: Query, most_bytes: str
 ) -> None:
     orders.batches()
+    orders.engine.restart(options={"maxBytesPerTrigger": most_bytes})
     pair.wait()
     # Each domain is applied on its own, so that the replica has the second domain's transactions first.
     name = orders.options["database"]

@@ -224,22 +224,21 @@ def test_a_statement_of_another_database_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "is_last", "is_rollback", "savepoint", "undone_to"),
+    ("sql", "ending", "savepoint", "undone_to"),
     [
-        ("COMMIT", True, False, None, None),
-        ("XA COMMIT 'q' ONE PHASE", True, False, None, None),
-        ("ROLLBACK", True, True, None, None),
-        ("rollback work", True, True, None, None),
-        ("SAVEPOINT `A b`", False, False, "a b", None),
-        ("ROLLBACK TO `a`", False, False, None, "a"),
-        ("ROLLBACK WORK TO SAVEPOINT a", False, False, None, "a"),
-        ("RELEASE SAVEPOINT a", False, False, None, None),
-        ("BEGIN", False, False, None, None),
+        ("COMMIT", "COMMIT", None, None),
+        ("XA COMMIT 'q' ONE PHASE", "COMMIT", None, None),
+        ("ROLLBACK", "ROLLBACK", None, None),
+        ("rollback work", "ROLLBACK", None, None),
+        ("SAVEPOINT `A b`", None, "a b", None),
+        ("ROLLBACK TO `a`", None, None, "a"),
+        ("ROLLBACK WORK TO SAVEPOINT a", None, None, "a"),
+        ("RELEASE SAVEPOINT a", None, None, None),
+        ("BEGIN", None, None, None),
     ],
 )
 def test_ends_of_transactions_and_savepoints(
-    sql: str, is_last: bool, is_rollback: bool, savepoint: str | None, undone_to: str | None
+    sql: str, ending: str | None, savepoint: str | None, undone_to: str | None
 ) -> None:
     found = Statement(sql, "shop")
-    assert (found.is_last, found.is_rollback) == (is_last, is_rollback)
-    assert (found.savepoint, found.undone_to) == (savepoint, undone_to)
+    assert (found.ending, found.savepoint, found.undone_to) == (ending, savepoint, undone_to)

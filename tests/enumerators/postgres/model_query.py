@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Observation, TableProgress
 from flip27_source.enumerators.postgres.poller import PollRequest
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
@@ -116,7 +116,7 @@ class ModelQuery:
         self.start = self.log_first = self.server.end
         self.assigner = self._assigner_of(AssignerState())
         for number in sorted(self.server.published):
-            self.assigner.add_table(table_name(number), KEY)
+            self.assigner.add(TableProgress.of(table_name(number), KEY))
 
     # Facts.
 
@@ -140,7 +140,7 @@ class ModelQuery:
         results, self.polled = self.polled, []
         for result in results:
             self.left_out -= set(result.new)
-            added = [self.assigner.add_table(table_name(number), KEY) for number in result.new]
+            added = [self.assigner.add(TableProgress.of(table_name(number), KEY)) for number in result.new]
             if any(added):
                 self.assigner.renew_horizon()
             self.assigner.observe(result.seen)

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import (
+    Assigner,
+    AssignerState,
+    Horizon,
+    Observation,
+    TableProgress,
+)
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import KeyColumn, LogRead, LogWindow, PostgresSplit, TableName
 from flip27_source.errors import ProtocolError
@@ -21,7 +27,7 @@ FIRST, SECOND, THIRD = (f"public.orders/16400/{number}" for number in range(3))
 def unread(*, start: int = 100, most_chunks: int = 100, most_lag_bytes: int = 50) -> Assigner:
     """Return an assigner of the table ``orders``, whose keys are not known yet."""
     assigner = Assigner(AssignerState(), start=start, most_chunks=most_chunks, most_lag_bytes=most_lag_bytes)
-    assigner.add_table(ORDERS, ID)
+    assigner.add(TableProgress.of(ORDERS, ID))
     return assigner
 
 
@@ -197,7 +203,7 @@ def test_a_table_that_was_left_out_has_chunks_with_new_ids_and_all_of_its_change
         assigner.keep(lambda table: table != ORDERS)
         assert assigner.stored().left == {"16400": int(generation) - 1}
         assigner = Assigner(assigner.stored(), start=100, most_chunks=100, most_lag_bytes=50)
-        assigner.add_table(ORDERS, ID)
+        assigner.add(TableProgress.of(ORDERS, ID))
         cut(assigner, 10, is_end=False)
         cut(assigner, 20, lower=10)
         assigner.observe(seen(180, xmin=9, horizon=Horizon(lsn=100, xid=7)))
@@ -212,21 +218,21 @@ def test_a_table_that_was_left_out_has_chunks_with_new_ids_and_all_of_its_change
 def test_a_table_that_is_left_out_before_a_chunk_was_assigned_comes_back_as_a_new_one() -> None:
     assigner = unread_and_cut(10, 20)
     assigner.keep(lambda table: table != ORDERS)
-    assigner.add_table(ORDERS, ID)
+    assigner.add(TableProgress.of(ORDERS, ID))
     assert assigner.tables == unread().tables
 
 
 def test_a_table_that_two_polls_list_is_cut_once() -> None:
     assigner = unread()
     for _ in range(2):
-        assigner.add_table(ITEMS, ID)
+        assigner.add(TableProgress.of(ITEMS, ID))
         cut(assigner, 10, oid=ITEMS.oid)
     assert [(table.table, table.bounds) for table in assigner.tables] == [(ORDERS, ()), (ITEMS, (("10",),))]
 
 
 def test_a_table_without_a_key_is_one_chunk() -> None:
     assigner = Assigner(AssignerState(), start=100, most_chunks=9, most_lag_bytes=50)
-    assigner.add_table(ITEMS, ())
+    assigner.add(TableProgress.of(ITEMS, ()))
     assigner.observe(seen(100, xmin=8, horizon=Horizon(lsn=100, xid=7)))
     assert ids(chunks(assigner)) == ["public.items/16500/0"]
 
@@ -417,12 +423,12 @@ def test_without_a_snapshot_a_table_is_known_by_its_oid_or_its_name() -> None:
 def test_a_table_is_added_once() -> None:
     assigner = settled()
     chunks(assigner)
-    assigner.add_table(ORDERS, ID)
+    assigner.add(TableProgress.of(ORDERS, ID))
     assert len(assigner.tables) == 1
     read(assigner, FIRST, "8:8:")
     assigner.observe(seen(300, xmin=9))
     assigner.reads_up_to(300)
-    assigner.add_table(ORDERS, ID)
+    assigner.add(TableProgress.of(ORDERS, ID))
     assert not assigner.tables
 
 
@@ -517,8 +523,8 @@ def test_a_truncate_of_a_table_without_rules_changes_nothing() -> None:
 
 def test_chunks_of_a_table_that_is_published_later_need_a_new_horizon() -> None:
     assigner = settled(10)
-    assert assigner.add_table(ITEMS, ())
-    assert not assigner.add_table(ITEMS, ())
+    assert assigner.add(TableProgress.of(ITEMS, ()))
+    assert not assigner.add(TableProgress.of(ITEMS, ()))
     assigner.renew_horizon()
     assert assigner.next_chunk() is None
     assert assigner.window(100, None) is None

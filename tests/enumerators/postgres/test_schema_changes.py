@@ -626,3 +626,12 @@ def test_values_are_not_read_from_rows_of_inheriting_tables(postgres: PostgresSe
         orders.execute("UPDATE child SET v = 'not published'")
         orders.write("UPDATE ONLY orders SET v = 'new' WHERE id = 2")
         assert last_change(orders) == ("2", "new", NOTE, "u", None)
+
+
+@pytest.mark.parametrize(("first", "then"), [("envelope", "typed"), ("typed", "envelope")])
+def test_another_change_format_is_refused_with_a_way_out(shop: FaultyShop, first: str, then: str) -> None:
+    engine = shop.read(changeFormat=first)
+    shop.execute("DELETE FROM orders")
+    other = shop.engine(after=engine, changeFormat=then)
+    with pytest.raises(SchemaError, match="start a query with a new checkpoint and stateLocation"):
+        caught_up(other)

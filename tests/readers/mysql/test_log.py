@@ -9,10 +9,10 @@ import pytest
 
 from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.event_blocks import FORMAT_DESCRIPTION, ROTATE, event_blocks
-from flip27_source.enumerators.mysql.split import TableName, position_text
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.enumerators.mysql.split import LogWindow, TableName, position_text
+from flip27_source.enumerators.mysql.statements import Writing
+from flip27_source.errors import SplitReadError
 from flip27_source.readers.mysql.log import Emptied, WindowLog
-from flip27_source.readers.mysql.skipping import Skipping
 
 ORDERS = TableName(schema="shop", name="orders")
 ODD = TableName(schema="shop", name="a#b -- `c")
@@ -45,8 +45,8 @@ def read(found: Iterable[bytes], *, end: int = 1 << 40) -> tuple[list[str], list
     losses: list[str] = []
     tables = (ORDERS, ODD)
     log = WindowLog(
-        first=FILE + 4, end=end, is_wanted=tables.__contains__, known=tables, report_loss=losses.append,
-        check=lambda _: None, rules={}, decode=lambda text, _: text.decode(),
+        window=LogWindow(first=FILE + 4, file_began=0), end=end, is_wanted=tables.__contains__, known=tables,
+        report_loss=losses.append, rules={}, writing=Writing(lambda text, _: text.decode()),
     )  # fmt: skip
     changes = log.changes(event_blocks(iter(found), first=FILE + 4, end=end))
     emptied = [str(change.table) for change in changes if isinstance(change, Emptied)]
@@ -118,29 +118,3 @@ def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
     first = packet(FORMAT_DESCRIPTION, b"\1" + bytes(4), size=100, end=0)
     with pytest.raises(ServerError, match="an event of the log has a wrong checksum, before the position"):
         read([first, *events(begin())])
-
-
-def skipped(*skips: str, found: Iterable[bytes], end: int = 1 << 40) -> tuple[list[int], list[str]]:
-    """The numbers of the events that are not skipped, and the transactions that were found."""
-    skipping = Skipping(skips, end=end)
-    blocks = list(skipping.blocks(event_blocks(iter(found), first=FILE + 4, end=end)))
-    kinds = [kind for block in blocks for kind in block.kinds.tolist()]
-    return [number for number, kind in enumerate(kinds) if kind], skipping.passed
-
-
-def test_transactions_up_to_one_that_was_read_on_another_server_are_skipped() -> None:
-    change = (QUERY, statement("TRUNCATE orders")[1])
-    parts = [part for number in (4, 5, 6) for part in (begin(number=number, is_statement=True), change)]
-    parts[2:2] = [begin(domain=7, is_statement=True), change]
-    assert skipped("0-1-5", found=events(*parts)) == ([2, 3, 6, 7], ["0-1-5"])
-    assert skipped("7-1-5", "0-1-4", found=events(*parts)) == ([4, 5, 6, 7], ["0-1-4", "7-1-5"])
-
-
-def test_transactions_after_the_window_are_not_skipped_yet() -> None:
-    parts = [begin(number=4), (XID, bytes(8)), begin(number=5), (XID, bytes(8))]
-    assert skipped("0-1-5", found=events(*parts), end=FILE + 204) == ([2, 3], [])
-
-
-def test_a_log_that_lacks_the_transaction_that_was_read_is_a_data_loss() -> None:
-    with pytest.raises(DataLossError, match="has transaction 0-1-6, and not 0-1-5"):
-        skipped("0-1-5", found=events(begin(number=4), begin(number=6)))
