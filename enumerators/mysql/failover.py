@@ -46,9 +46,8 @@ def failover(
         )
     gtids = (*state.gtids, *own)
     try:
-        start = position_after(connection, options, gtids, log=end.log, first=end.first)
-        there = by_domain(gtids_at(connection, end.log, start) or ())
-        skips = tuple(gtid for domain, gtid in ours.items() if there.get(domain) != gtid and gtid in logged)
+        start, later = start_after(connection, options, gtids, log=end.log, first=end.first)
+        skips = tuple(gtid for gtid in later if gtid in logged)
     except NotInTheLogError:
         report_data_loss(
             f"the log of {place(options)} no longer has its log from the transactions after "
@@ -84,24 +83,27 @@ def check_has(connection: Connection, options: Options, gtids: Iterable[str]) ->
     return logged
 
 
-def position_after(
+def start_after(
     connection: Connection, options: Options, gtids: Collection[str], *, log: str, first: int
-) -> int:
-    """Where the first transaction begins in the log of this server that is not one of these, or before them.
+) -> tuple[int, tuple[str, ...]]:
+    """Where the first transaction begins in the log of this server that is not one of these, or before them,
+    each in its domain; and those of them that come later.
 
     Raises:
         NotInTheLogError: the log no longer has all of the later transactions.
     """
     # Before the log is searched: what is written meanwhile comes later.
-    written_to = log_written_to(connection, failovers=failovers_of(first))
+    start = log_written_to(connection, failovers=failovers_of(first))
     with connect(options) as stream:
         _send_after(stream, gtids)
         for block in log_blocks(stream, options, log=log, first=first):
             # Events that are made for the replica have no position.
             begins = block.positions[(block.kinds == GTID) & (block.ends & 0xFFFFFFFF > 0)]
             if len(begins):
-                return int(begins[0])
-    return written_to
+                start = int(begins[0])
+                break
+    before = gtids_at(connection, log, start) or ()
+    return start, tuple(gtid for gtid in by_domain(gtids).values() if gtid not in before)
 
 
 def skip(connection: Connection, skips: Collection[str], *, log: str, position: int) -> Collection[str]:
@@ -115,7 +117,8 @@ def skip(connection: Connection, skips: Collection[str], *, log: str, position: 
     """
     if not skips:
         return ()
-    there = gtids_at(connection, log, position) or ()
+    there = gtids_at(connection, log, position)
+    assert there is not None, f"no event of {log} begins at {position_text(position)}"
     left = {*skips} - {*there}
     if left:
         _send_after(connection, (by_domain(there) | by_domain(left)).values())

@@ -212,6 +212,9 @@ class WindowLog:
         begins = block.begins
         count = int(np.searchsorted(block.positions[begins], self.end))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
+        if count < len(begins):
+            # What comes before it, up to the end of the window, was left out by the server or is of no file.
+            self.next_begins = max(self.next_begins, int(block.positions[stop]))
         begins = begins[:count]
         transactions = [self._open or _NONE, *transactions_of(block, begins)]
         part = Part(block, stop, begins, transactions, self.writing)

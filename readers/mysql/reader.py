@@ -157,7 +157,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
                 raise errors.OtherLogError(log.next_begins) from error
-        end = max(window.end, log.next_begins)
+        # What the server has left out up to the end of its log has no events.
+        end = max(window.end, logged.end if log.next_begins < window.end else log.next_begins)
         began = log.files.get(end >> 32) or file_began(context.options, log=window.log, position=end)
         context.send_event_to_coordinator(
             LogRead(

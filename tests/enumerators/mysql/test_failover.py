@@ -296,6 +296,44 @@ def test_transactions_of_several_domains_are_read_once_in_whatever_order_a_repli
     orders.check_copy()
 
 
+@pytest.mark.parametrize("is_followed", [False, True], ids=["to the end", "and another file follows"])
+@pytest.mark.parametrize("most_bytes", ["1b", "600b", "1g"])
+def test_what_a_replica_has_among_transactions_that_were_read_is_read_once(
+    pair: Pair, orders: Query, most_bytes: str, *, is_followed: bool
+) -> None:
+    orders.batches()
+    pair.wait()
+    pair.replica.promote()
+    orders.engine.restart(options={"maxBytesPerTrigger": most_bytes})
+    use = f"USE {orders.options['database']}"
+    fifth, zeroth = (f"INSERT INTO orders VALUES ({{}}, '{domain}')" for domain in ("five", "zero"))
+    in_five, in_zero = "SET SESSION gtid_domain_id = 5", "SET SESSION gtid_domain_id = 0"
+    orders.execute(in_five, fifth.format(50), in_zero, zeroth.format(60), zeroth.format(61))
+    orders.catch_up()
+    ((read,),) = orders.execute("SELECT @@gtid_binlog_pos")
+    (newest,) = (int(gtid.rpartition("-")[2]) for gtid in read.split(",") if gtid.startswith("0-"))
+
+    def applied(domain: int, number: int, insert: str) -> list[str]:
+        return [f"SET SESSION server_id = 1, gtid_domain_id = {domain}, gtid_seq_no = {number}", insert]
+
+    pair.replica.execute(
+        use,
+        *(one for number in (1, 2, 3) for one in applied(5, number, fifth.format(49 + number))),
+        *applied(0, newest - 1, zeroth.format(60)),
+        *applied(5, 4, fifth.format(53)),
+        *applied(0, newest, zeroth.format(61)),
+        *(applied(0, newest + 1, zeroth.format(62)) if is_followed else ()),
+        *(["FLUSH BINARY LOGS"] if is_followed else ()),
+    )
+    seen = len(orders.engine.rows)
+    pair.switch(orders, waits=False)
+    orders.catch_up()
+    orders.catch_up()
+    found = [(51, "five"), (52, "five"), (53, "five"), *([(62, "zero")] if is_followed else [])]
+    assert values_of(orders.changes_from(seen), "id", "v") == found
+    assert values_of(orders.write("INSERT INTO orders VALUES (70, 'last')"), "id") == [(70,)]
+
+
 def test_the_other_servers_own_transactions_are_read_too(pair: Pair, orders: Query) -> None:
     orders.batches()
     orders.write("UPDATE orders SET v = 'x' WHERE id = 1")

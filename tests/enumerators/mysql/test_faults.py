@@ -615,6 +615,27 @@ def test_a_gtid_that_the_log_does_not_have_is_refused(own_server: MysqlServer) -
         fails(orders, NotInTheLogError, "set startingPosition=earliest, or the GTID of a transaction")
 
 
+def test_each_domain_is_read_after_its_own_transaction_of_a_starting_position(
+    own_server: MysqlServer,
+) -> None:
+    with query(own_server, ORDERS, snapshot="never") as orders:
+        gtids = []
+        for number, domain in enumerate([5, 0, 5, 0, 0, 5, 0]):
+            insert = f"INSERT INTO orders VALUES ({number}, '{domain}')"
+            ((gtid,),) = orders.execute(
+                f"SET SESSION gtid_domain_id = {domain}", insert, "SELECT @@last_gtid"
+            )
+            gtids.append(gtid)
+        orders.options["startingPosition"] = f"{gtids[0]},{gtids[4]}"
+        orders.catch_up()
+        assert values_of(orders.changes_from(), "id") == [(2,), (5,), (6,)]
+
+
+def test_a_domain_that_the_log_does_not_have_is_refused(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, snapshot="never", startingPosition="3-1-5") as orders:
+        fails(orders, DiscoveryError, "startingPosition is 3-1-5, and the log has no domain 3")
+
+
 def test_a_position_that_the_log_has_not_reached_is_refused(own_server: MysqlServer) -> None:
     with query(own_server, ORDERS, snapshot="never", startingPosition="binlog.999999:4") as orders:
         fails(orders, DiscoveryError, "the log ends at")
