@@ -267,6 +267,7 @@ def test_an_executor_that_does_not_reach_a_listed_file_or_lacks_a_package_says_s
     assert f"{file.path}, which the driver has listed, cannot be read" in data()["found"]
     assert "that all hosts mount" in data()["remedy"]
     (tmp_path / "a.avro").write_bytes(b"x")
+    assert "does not start like an Avro file" in data()["found"]
     monkeypatch.setitem(sys.modules, "fastavro", None)
     assert "needs the package fastavro" in data()["found"]
     assert "pip install 'flip27-source[avro]'" in data()["remedy"]

@@ -140,10 +140,15 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
     try:
         return arrow_schema(spark.createDataFrame([], ddl).schema)
     except PySparkException as error:
-        raise SchemaError(
-            f"the schema cannot be parsed: {_first_line(error)}",
-            remedy="write the schema as for .schema(...): name type, name type",
-        ) from error
+        raise wrong_schema(error) from error
+
+
+def wrong_schema(error: Exception) -> SchemaError:
+    """The error for a DDL text that a parser refuses."""
+    return SchemaError(
+        f"the schema cannot be parsed: {_first_line(error)}",
+        remedy="write the schema as for .schema(...): name type, name type",
+    )
 
 
 def _first_line(error: Exception) -> str:
