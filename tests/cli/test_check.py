@@ -403,6 +403,7 @@ def test_a_spark_connect_server_that_does_not_answer_fails(monkeypatch: pytest.M
     said = flip27("check", "--remote", "sc://127.0.0.1:1", "--json")
     assert (said.code, statuses(said)["spark"]) == (3, "failed")
     assert "the server has accepted no connection in 0.5 s" in said.out
+    assert "check the URL of --remote" in said.out
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
