@@ -56,10 +56,11 @@ def reader_for_all(paths: Iterable[str], where: str) -> str:
     for path in paths:
         other = reader_for(path)
         if other is None:
+            known = reader or next(filter(None, map(reader_for, paths)), None)
             raise OptionError(
                 f"option reader is not set, and the name of {shown_path(path)} does not tell it",
-                remedy=f'add .option("reader", ...): {_TO_SET}; or leave the file out with '
-                + _only(reader or "json"),
+                remedy=f'add .option("reader", ...): {_TO_SET}'
+                + ("" if known is None else f"; or leave the file out with {_only(known)}"),
             )
         if reader is not None and other != reader:
             raise OptionError(

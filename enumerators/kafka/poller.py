@@ -24,7 +24,7 @@ from flip27_source.enumerators.kafka.split import (
 )
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.errors import AccessError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -47,6 +47,9 @@ POLLS_PER_STARTS = 300
 
 Tasks notice by themselves that records have expired.
 """
+
+FIRST_START_S = 5.0
+"""How long a first start retries: its addresses or its rights are more likely wrong than its brokers down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,8 @@ class PollResult:
             transaction ends a partition earlier than read_uncommitted did.
         resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
-        problem: a mistake in an option, which a retry does not fix.
+        problem: why the query has to fail although a retry is left: a mistake in an option, or brokers that a
+            first start cannot reach.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
     """
 
@@ -91,7 +95,7 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: OptionError | None = None
+    problem: Flip27Error | None = None
 
 
 class ClusterPoller:
@@ -123,6 +127,7 @@ class ClusterPoller:
         self._first = first
         self._last = last
         self._cluster: Cluster | None = None
+        self._began_s: float | None = None
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
         self._is_reported = True
@@ -139,9 +144,18 @@ class ClusterPoller:
             self._cluster = None
 
     def poll(self, request: PollRequest) -> PollResult:
+        if self._began_s is None:
+            self._began_s = self._clock.now_s()
         try:
             return self._polled(request)
         except OptionError as error:
+            return PollResult(problem=error)
+        except AccessError as error:
+            tried_s = self._clock.now_s() - self._began_s
+            # With fetchOffset.numRetries the user says how often.
+            retries = request.known is not None or self._options[opts.FETCH_RETRIES] is not None
+            if retries or tried_s < FIRST_START_S:
+                raise
             return PollResult(problem=error)
 
     def _polled(self, request: PollRequest) -> PollResult:

@@ -15,7 +15,7 @@ from flip27_source.enumerators.postgres.publication import find_publication
 from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
-from flip27_source.errors import DataLossError
+from flip27_source.errors import DataLossError, some_of
 from flip27_source.leftovers import Leftover
 from flip27_source.options import Options
 
@@ -31,6 +31,12 @@ SELECT o.slot_name, pg_wal_lsn_diff(o.restart_lsn, s.restart_lsn)::bigint
 FROM pg_replication_slots s JOIN pg_replication_slots o ON o.slot_name <> s.slot_name
 WHERE s.slot_name = %s AND o.restart_lsn IS NOT NULL
 ORDER BY o.restart_lsn LIMIT 1
+"""
+
+_SLOTS_OF_FORKS = """
+SELECT slot_name::text FROM pg_replication_slots
+WHERE slot_name <> %s AND plugin = 'pgoutput' AND database = current_database()
+ORDER BY 1
 """
 
 
@@ -61,6 +67,8 @@ class Leftovers:
     Attributes:
         slot, publication: their names; None if it does not exist.
         tables: the tables of the publication.
+        other_slots: the other slots of the database whose queries may read the publication: the server does
+            not know which publication a slot is read with.
         kept_bytes: WAL that the server keeps for the slot.
         released_bytes: the part of it that no other slot needs.
         held_by: the slot that needs the rest.
@@ -69,6 +77,7 @@ class Leftovers:
     slot: str | None
     publication: str | None
     tables: tuple[str, ...] = ()
+    other_slots: tuple[str, ...] = ()
     kept_bytes: int = 0
     released_bytes: int = 0
     held_by: str | None = None
@@ -113,6 +122,7 @@ def leftovers(
         slot=None,
         publication=None if owned is None else owned.name,
         tables=() if owned is None else tuple(sorted(".".join(table) for table in owned.tables)),
+        other_slots=tuple(name for (name,) in connection.execute(_SLOTS_OF_FORKS, [slot])),
     )
     present = slot_of(connection, slot)
     if present is None:
@@ -150,7 +160,7 @@ def drop(connection: Connection, left: Leftovers) -> None:
 
 
 def leftovers_of(options: Options, state: Any) -> Iterator[Leftover]:
-    """The slot, and the publication that the query has created.
+    """The slot, and the publication that the query has created; it stays while a fork may read it.
 
     Args:
         options: those of the connection.
@@ -174,11 +184,17 @@ def leftovers_of(options: Options, state: Any) -> Iterator[Leftover]:
             remove=dropping(publication=None),
         )
     if left.publication is not None:
+        details, forks = ", ".join(left.tables), some_of(left.other_slots, 3)
+        if forks:
+            details += (
+                f"; the query of slot {forks} may read it; if it does not, drop it by name: flip27 postgres "
+                f"drop --slot {known.slot} --publication {left.publication}"
+            )
         yield Leftover(
             kind="publication",
             name=left.publication,
-            details=f"{', '.join(left.tables)}; forks of the query read it too",
-            remove=dropping(slot=None),
+            details=details,
+            remove=None if forks else dropping(slot=None),
         )
     elif known.own_publication is None and known.publication is not None:
         yield Leftover(kind="publication", name=known.publication, details="the query has not created it")

@@ -337,9 +337,11 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     index = batch.schema.get_field_index(field.name)
     if index < 0:
+        times = batch.schema.names.count(field.name)
+        has = f"has the column {field.name!r} {times} times" if times else f"has no column {field.name!r}"
         raise SchemaError(
-            f"the reader's batch has no column {field.name!r}; it has {batch.schema.names}",
-            remedy="yield batches with every column of context.schema",
+            f"the reader's batch {has}; it has {batch.schema.names}",
+            remedy="yield batches with each column of context.schema once",
         )
     column = batch.column(index)
     if column.type.equals(field.type):

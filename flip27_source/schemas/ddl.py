@@ -31,6 +31,10 @@ _SIMPLE = {
 _DECIMALS = ("decimal", "dec", "numeric")
 _TEXTS = ("varchar", "char")
 _NESTED = ("array", "map", "struct")
+_OF_SPARK = {
+    "variant", "interval", "geometry", "geography", "time", "character",
+    "collate", "default", "generated", "--", "/*",
+}  # fmt: skip
 _NAMES = {kind: name for name, kind in reversed(_SIMPLE.items())}
 _TOKEN = re.compile(
     r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([^\s`'\",:<>()]+)|(\S))"
@@ -38,10 +42,15 @@ _TOKEN = re.compile(
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+class SparkOnlyError(ValueError):
+    """The text may be right, but it has a word that only Spark's own parser knows."""
+
+
 def parse_columns(ddl: str) -> pa.Schema:
     """The columns of a DDL text; columns are nullable unless they say NOT NULL.
 
     Raises:
+        SparkOnlyError: only Spark's parser can tell.
         ValueError: the text is not a list of columns; the message says where, and what is expected.
     """
     parser = _Parser(ddl)
@@ -108,7 +117,8 @@ class _Parser:
     def fail(self, expected: str) -> NoReturn:
         """Raise a ValueError that says what is expected instead of the current token."""
         instead = repr(self._token) if self._token else "the end"
-        raise ValueError(
+        kind = SparkOnlyError if self._token.lower() in _OF_SPARK else ValueError
+        raise kind(
             f"{expected} is expected at character {self._at} instead of {instead}; columns are written as in "
             "id bigint, tags array<string>"
         )

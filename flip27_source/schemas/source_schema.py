@@ -27,8 +27,11 @@ from .recorded_schemas import SchemaOwner, SchemaStorage, check_types, data_of
 _GIVE = 'add .schema("id long, name string, ...")'
 
 
-def schema_of(source: Source) -> pa.Schema:
+def schema_of(source: Source, *, records: bool = True) -> pa.Schema:
     """The schema of the DataFrame, which is inferred and recorded at the first start.
+
+    Args:
+        records: False to write nothing.
 
     Raises:
         SchemaError: there is nothing to infer the schema from.
@@ -52,7 +55,7 @@ def schema_of(source: Source) -> pa.Schema:
         schema = recorded.schema
     else:
         schema = _inferred(source) if finder is None else _found(source, finder)
-        if schema is not None and storage is not None:
+        if records and schema is not None and storage is not None:
             schema = storage.record(schema).schema
     if finder is not None:
         return finder.complete_found(schema, source.options)

@@ -168,6 +168,11 @@ class Store(ABC):
         )
 
     def _failed(self, verb: str, name: str, error: Exception) -> StateLocationError:
+        what = f"cannot {verb} {name}".rstrip() + f" in {self.location}"
+        if isinstance(error, NotADirectoryError):
+            return StateLocationError(
+                f"{what}: {self.location}, or a part of it, is a file", remedy="give the path of a directory"
+            )
         cause = cause_of_failed_access(error)
         if cause is None or cause in (PERMISSION, DISK):
             remedy = (
@@ -178,8 +183,7 @@ class Store(ABC):
             remedy = f"{cause.what}: {cause.remedy}"
         # The location may also be the target of a savepoint.
         why = answer_text(error) if is_web(self.location) else error
-        what = f"cannot {verb} {name}".rstrip() + f" in {self.location}: {why}"
-        return StateLocationError(what, remedy=remedy)
+        return StateLocationError(f"{what}: {why}", remedy=remedy)
 
 
 class MemoryStore(Store):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
+import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -32,7 +33,9 @@ from flip27_source.cli.check.machine import (
     spark_python,
 )
 from flip27_source.contract_version import contract_version
-from flip27_source.errors import OptionError
+from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.schemas.source_schema import schema_of
+from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import Said, flip27
@@ -425,6 +428,7 @@ def test_a_spark_connect_server_that_does_not_answer_fails(monkeypatch: pytest.M
     said = flip27("check", "--remote", "sc://127.0.0.1:1", "--json")
     assert (said.code, statuses(said)["spark"]) == (3, "failed")
     assert "the server has accepted no connection in 0.5 s" in said.out
+    assert "check the URL of --remote" in said.out
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
@@ -449,7 +453,7 @@ def test_a_path_to_be_cleaned_has_to_be_writable(tmp_path: Path) -> None:
         ("id long, nam string", "warning"),  # permissive readers return null for a missing column
         ("id array<long>", "warning"),
         ("id variant", "skipped"),
-        (None, "skipped"),
+        (None, "ok"),
     ],
 )
 def test_the_schema_is_tried_on_the_first_file(schema: str | None, status: str, tmp_path: Path) -> None:
@@ -474,6 +478,54 @@ def test_a_file_that_does_not_fit_its_reader_fails(tmp_path: Path) -> None:
     said = flip27(*words)
     assert said.code == 3
     assert statuses(said)["schema"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"), [("avro", b'{"id": 1}\n'), ("parquet", b"PAR1 and no footer")]
+)
+def test_without_a_schema_a_file_that_cannot_be_read_fails_with_the_error_of_load(
+    reader: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    options = {"enumerator": "files", "path": str(tmp_path), "reader": reader}
+    options |= {"stateLocation": str(tmp_path / "state")}
+    with pytest.raises(Flip27Error) as refused:
+        schema_of(Source.resolve(options))
+    found = {finding.check: finding for finding in SourceCheck(options, None, None).findings()}["schema"]
+    assert (found.status, found.found) == (Status.FAILED, refused.value.what)
+    assert str(found.remedy).endswith(str(refused.value.remedy))
+
+
+def test_the_schema_that_a_start_would_find_is_shown_and_not_recorded(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\n')
+    checked = SourceCheck(
+        {
+            "enumerator": "files",
+            "path": f"{tmp_path}",
+            "reader": "json",
+            "stateLocation": f"{tmp_path}/state",
+        },
+        None,
+        None,
+    )
+    *_, schema = checked.findings()
+    assert (schema.status, checked.schema) == (Status.OK, pa.schema([("id", pa.int64())]))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_schema_that_is_certainly_wrong_fails_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\n')
+
+    def status(ddl: str) -> Status:
+        options = {"enumerator": "files", "path": str(tmp_path), "reader": "json"}
+        *_, schema = SourceCheck(options, ddl, None).findings()
+        assert schema.check == "schema"
+        return schema.status
+
+    for wrong in ("id lon", "id long,", "id", "id array<long", "id decimal(40)", "time lon"):
+        assert status(wrong) is Status.FAILED, wrong
+    for of_spark in ("id variant", "id geometry(4326)", "id string COLLATE UTF8_LCASE", "id interval day"):
+        assert status(of_spark) is Status.SKIPPED, of_spark
 
 
 @pytest.fixture

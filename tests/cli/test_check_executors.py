@@ -169,13 +169,51 @@ def test_the_session_is_started_with_the_options_of_spark_submit(monkeypatch: py
     )
 
 
-def test_a_master_that_is_down_is_named_at_once() -> None:
-    said = flip27("check", "--master", "spark://127.0.0.1:1", "--json")
-    (finding,) = [item for item in said.data["findings"] if item["check"] == "spark"]
+def of_spark(*words: str | Path) -> dict[str, str]:
+    """The finding about a session that could not be started."""
+    said = flip27("check", *words, "--json")
     assert said.code == 3
-    assert "no master accepts connections: 127.0.0.1:1 (" in finding["found"]
+    (finding,) = [item for item in said.data["findings"] if item["check"] == "spark"]
+    return dict(finding)
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        (["--master", "spark://127.0.0.1:1"], "127.0.0.1:1"),
+        (["--conf", "spark.master=spark://127.0.0.1:1"], "127.0.0.1:1"),
+        (["--properties-file", "spark.conf"], "127.0.0.1:2"),
+        (["--properties-file", "spark.conf", "--conf", "spark.master=spark://127.0.0.1:1"], "127.0.0.1:1"),
+        (["--conf", "spark.master=spark://127.0.0.1:2", "--master", "spark://127.0.0.1:1"], "127.0.0.1:1"),
+        (["--master", "spark://[::1]:1"], "[::1]:1"),
+    ],
+)
+def test_a_master_that_is_down_is_named_at_once(
+    words: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spark.conf").write_text("# a cluster\nspark.ui.enabled=false\n spark.master  spark://127.0.0.1:2\n")
+    finding = of_spark(*words)
+    assert f"no master accepts connections: {address} (" in finding["found"]
+    assert "check that it runs" in finding["remedy"]
+
+
+def test_one_master_of_several_is_enough() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         check_masters(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_a_session_that_cannot_be_started_has_the_remedy_of_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        "give an existing file with --properties-file"
+        in of_spark("--properties-file", tmp_path / "nowhere.conf")["remedy"]
+    )
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    finding = of_spark("--spark")
+    assert f"SPARK_HOME is {tmp_path}, where no Spark is installed" in finding["found"]
+    assert "unset SPARK_HOME" in finding["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -188,10 +226,10 @@ def test_options_that_contradict_or_cannot_be_read_are_wrong_usage(words: list[s
 def test_a_session_that_does_not_start_in_time_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     monkeypatch.setattr(spark, "_started", lambda _settings: ended.wait(60))
-    said = flip27("check", "--spark", "--timeout", "0.2", "--json")
+    finding = of_spark("--spark", "--timeout", "0.2")
     ended.set()
-    (finding,) = [item for item in said.data["findings"] if item["check"] == "spark"]
     assert "it has not started in 0.2 s" in finding["found"]
+    assert "more time with --timeout" in finding["remedy"]
 
 
 @pytest.fixture
@@ -267,6 +305,7 @@ def test_an_executor_that_does_not_reach_a_listed_file_or_lacks_a_package_says_s
     assert f"{file.path}, which the driver has listed, cannot be read" in data()["found"]
     assert "that all hosts mount" in data()["remedy"]
     (tmp_path / "a.avro").write_bytes(b"x")
+    assert "does not start like an Avro file" in data()["found"]
     monkeypatch.setitem(sys.modules, "fastavro", None)
     assert "needs the package fastavro" in data()["found"]
     assert "pip install 'flip27-source[avro]'" in data()["remedy"]

@@ -259,11 +259,27 @@ def test_a_retired_query_leaves_neither_slot_nor_publication_nor_state(shop: Sho
         ["slot", slot, "would be removed"],
         ["publication", slot, "would be removed"],
     ]
-    assert said.data["things"][1]["details"] == "public.orders; forks of the query read it too"
+    assert said.data["things"][1]["details"] == "public.orders"
     assert (shop.slots(), shop.publications()) == ([slot], [slot])
     removed = outcomes(shop.retire("--execute", "--yes", "--json"))
     assert [kind for kind, *_ in removed] == ["slot", "publication", "state", "schema"]
     assert (shop.slots(), shop.publications(), shop.state.exists()) == ([], [], False)
+
+
+def test_a_publication_that_a_fork_may_read_stays_until_the_user_names_it(shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    fork = f"{slot[:50]}_fork"
+    shop.owner.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [slot, fork])
+    dry = shop.retire("--json")
+    assert outcomes(dry)[:2] == [["slot", slot, "would be removed"], ["publication", slot, "stays"]]
+    assert f"the query of slot {fork} may read it" in dry.data["things"][1]["details"]
+    assert f"--slot {slot} --publication {slot}" in dry.data["things"][1]["details"]
+    assert outcomes(shop.retire("--execute", "--yes", "--json"))[1] == ["publication", slot, "stays"]
+    assert (shop.slots(), shop.publications()) == ([fork], [slot])
+    words = ["--slot", slot, "--publication", slot, *shop.place, "--execute", "--yes"]
+    assert flip27("postgres", "drop", *words).code == 0
+    assert shop.publications() == []
 
 
 def test_a_retirement_that_was_interrupted_after_the_slot_was_dropped_is_finished(shop: Shop) -> None:

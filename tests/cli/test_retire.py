@@ -231,6 +231,10 @@ def test_a_state_elsewhere_has_to_be_named_before_sparks_checkpoint_is_removed(t
     whole = ("retire", query.checkpoint, "--with-checkpoint-location")
     said = flip27(*whole, *REMOVE)
     assert (said.code, "give the stateLocation of the query" in said.data["error"]["remedy"]) == (1, True)
+    assert flip27("retire", query.checkpoint, *REMOVE).data["error"] == said.data["error"]
+    dry = flip27("retire", query.checkpoint)
+    assert (dry.code, "there is nothing to remove" in dry.err) == (3, False)
+    assert "is not below the checkpoint location\n  What to do: give the stateLocation" in dry.err
     assert query.checkpoint.exists()
     assert flip27("retire", query.checkpoint, "--state", tmp_path / "state", *REMOVE).code == 0
     assert outcomes(flip27(*whole, "--keep", "state", *REMOVE))["checkpoint"] == "removed"

@@ -66,6 +66,13 @@ def test_a_missing_column_is_an_error_that_names_it_and_the_existing_columns() -
         conform(batch(a=pa.array([1])), pa.schema([("b", pa.int64())]))
 
 
+def test_a_column_that_is_there_twice_is_an_error_that_says_so() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([1])] * 3, names=["a", "a", "b"])
+    with pytest.raises(SchemaError, match=r"batch has the column 'a' 2 times") as caught:
+        conform(twice, pa.schema([("a", pa.int64())]))
+    assert "each column of context.schema once" in str(caught.value.remedy)
+
+
 def test_a_column_name_in_another_case_is_another_column() -> None:
     with pytest.raises(SchemaError, match="has no column 'A'"):
         conform(batch(a=pa.array([1])), pa.schema([("A", pa.int64())]))

@@ -52,6 +52,24 @@ def test_spark_parses_schemas_as_the_check_does_without_spark(spark: SparkSessio
         spark_schema(spark, "id wrong")
 
 
+def test_a_setting_that_spark_refuses_is_named_with_its_value(tmp_path: Path) -> None:
+    (tmp_path / "spark.conf").write_text("spark.sql.session.timeZone Mars/Phobos\nspark.ui.enabled false\n")
+    words = ["check", "--master", "local[1]", "--properties-file", str(tmp_path / "spark.conf"), "--json"]
+    program = "import sys; from flip27_source.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words, "--schema", "id long"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    (wrong,) = [item for item in json.loads(done.stdout)["findings"] if item["status"] == "failed"]
+    assert wrong["check"] == "spark"
+    assert "'Mars/Phobos'" in wrong["found"]
+    assert '"spark.sql.session.timeZone"' in wrong["found"]
+    assert "correct this setting" in wrong["remedy"]
+
+
 WITHOUT_PANDAS = """
 import sys
 import flip27_source

@@ -25,9 +25,10 @@ from flip27_source.errors import AccessError, Flip27Error, SchemaError, StateErr
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
-from flip27_source.schemas.ddl import columns_text, parse_columns
+from flip27_source.schemas.ddl import SparkOnlyError, columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.schemas.source_reader import reader_by_names
+from flip27_source.schemas.source_schema import schema_of
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
@@ -58,7 +59,7 @@ from .machine import (
     required_packages,
 )
 from .on_executor import ANY_READER, ExecutorTask, first_rows, own_checks, own_findings
-from .spark import SessionSettings, session, spark_schema
+from .spark import SessionSettings, session, spark_schema, wrong_schema
 from .time_limits import answered
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ class SourceCheck:
 
     Attributes:
         source: None until it is resolved. has_state: whether its state location can be used.
-        first: a file that was listed. schema: the given one, if it could be parsed.
+        first: a file that was listed.
+        schema: the given one, or the one that a start finds; None until it is known.
     """
 
     def __init__(self, options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> None:
@@ -239,7 +241,7 @@ class SourceCheck:
             yield from queues(source.options)
             if self.first is not None and source.reader_name != ANY_READER:
                 first = self.first
-                yield finding_of("schema", lambda: self._of_file(source, first))
+                yield finding_of("schema", lambda: self._fits(source, first))
                 if source.options[EVENT_TIME_ORDER]:
                     yield finding_of(EVENT_TIME, lambda: backlog_in_order(source))
 
@@ -269,43 +271,38 @@ class SourceCheck:
             # A server that is down or silent would be waited for once more.
             yield skipped("schema", f"not looked up, because {first.check} has failed", first.remedy)
         else:
-            yield finding_of("schema", lambda: self._columns(source))
+            yield finding_of("schema", lambda: self._fits(source))
 
-    def _columns(self, source: Source) -> Finding:
-        """Look up the columns as a first start does, or open the reader with those that are given."""
-        reader: type[Any] = source.reader_type
+    def _fits(self, source: Source, first: FileSplit | None = None) -> Finding:
+        """Whether the given schema, or the one that a start finds, fits the reader and the first file."""
+        try:
+            self.schema = schema = self._found_or_parsed(source)
+        except SparkOnlyError as error:
+            return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
+        if first is not None:
+            return _schema_fits(source, schema, first)
         if self._ddl is None:
-            try:
-                found = reader.default_schema(source.options) or reader.find_schema(source.options)
-            except SchemaError as error:
-                return failed(
-                    "schema", error.what, f"if .schema(...) is set, give it with --schema; {error.remedy}"
-                )
-            return ok("schema", columns_text(found))
-        self.schema = schema = (
-            parse_columns(self._ddl) if self._spark is None else spark_schema(self._spark, self._ddl)
-        )
-        opened = reader()
+            return ok("schema", columns_text(schema))
+        opened: Any = source.reader_type()
         opened.open(SourceReaderContext(options=source.options, schema=schema))
         opened.close()
         return ok("schema", f"{len(schema)} columns fit the reader {source.reader_name}")
 
-    def _of_file(self, source: Source, first: FileSplit) -> Finding:
+    def _found_or_parsed(self, source: Source) -> pa.Schema:
         if self._ddl is None:
-            schema = source.reader_type.default_schema(source.options)
-            if not schema:
-                return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
-        elif self._spark is not None:
-            schema = spark_schema(self._spark, self._ddl)
-        else:
             try:
-                schema = parse_columns(self._ddl)
-            except ValueError as error:
-                return skipped(
-                    "schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser"
-                )
-        self.schema = schema
-        return _schema_fits(source, schema, first)
+                return schema_of(source, records=False)
+            except SchemaError as error:
+                remedy = f"if .schema(...) is set, give it with --schema; {error.remedy}"
+                raise SchemaError(error.what, remedy=remedy) from error
+        if self._spark is not None:
+            return spark_schema(self._spark, self._ddl)
+        try:
+            return parse_columns(self._ddl)
+        except SparkOnlyError:
+            raise
+        except ValueError as error:
+            raise wrong_schema(error) from error
 
 
 def _created(source: Source, *, is_chosen: bool) -> Finding:

@@ -26,7 +26,7 @@ from flip27_source.errors import (
 from flip27_source.executor.split_read import Item, conformed
 from flip27_source.file_systems.paths import local_path
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.files.input import open_raw
+from flip27_source.readers.files.input import CorruptFileError, open_raw
 from flip27_source.snapshots.store import LocalStore, Store, open_store
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksSource, Finding, Status, failed, failure, ok, warning
@@ -210,7 +210,7 @@ def _file(file: FileSplit, task: ExecutorTask, source: Source) -> Finding:
     return ok(DATA, f"{file.path} can be read")
 
 
-_WHATEVER_THE_SCHEMA = (OSError, AccessError, DataLossError, RegistryError)
+_WHATEVER_THE_SCHEMA = (OSError, AccessError, CorruptFileError, DataLossError, RegistryError)
 
 
 def _unread(file: FileSplit, finding: Finding) -> Finding:

@@ -57,27 +57,48 @@ class SessionSettings:
         words += [word for pair in self.conf for word in ("--conf", pair)]
         return shlex.join([*words, "pyspark-shell"])
 
+    @property
+    def effective_master(self) -> str | None:
+        """The master that ``spark-submit`` takes from these settings; None if they name none."""
+        if self.master is not None:
+            return self.master
+        lines = [pair.replace("=", " ", 1) for pair in reversed(self.conf)]
+        if self.properties_file is not None:
+            with open(self.properties_file, encoding="utf-8") as file:
+                lines += file
+        named = (re.match(r"\s*spark\.master\s*[=:\s]\s*(\S+)", line) for line in lines)
+        return next((match[1] for match in named if match), None)
+
 
 @contextlib.contextmanager
 def session(settings: SessionSettings) -> Iterator[SparkSession]:
     """A Spark session for this program.
 
     Raises:
-        Flip27Error: the session cannot be started, or not in time.
+        Flip27Error: the session cannot be started, or not in time, or it cannot be used with its settings.
     """
-    late = TimeoutError(f"it has not started in {settings.timeout_s:g} s; Spark's log says what it waits for")
+    late = _no_session(
+        f"it has not started in {settings.timeout_s:g} s; Spark's log says what it waits for",
+        "start what it waits for, or give it more time with --timeout",
+    )
     try:
         spark = within(settings.timeout_s, lambda: _started(settings), lambda: late)
+    except Flip27Error:
+        raise
     except Exception as error:
-        raise Flip27Error(
-            f"no Spark session can be started: {type(error).__name__}: {error}",
-            remedy="check JAVA_HOME and the master (--master, --properties-file or spark-defaults.conf), or "
-            "the URL of --remote",
-        ) from error
+        remedy = "check JAVA_HOME and the master (--master, --properties-file or spark-defaults.conf)"
+        if settings.remote is not None:
+            remedy = "check the URL of --remote, and that the Spark Connect server runs"
+        raise _no_session(f"{type(error).__name__}: {error}", remedy) from error
     try:
+        _check_settings(spark)
         yield spark
     finally:
         spark.stop()
+
+
+def _no_session(why: str, remedy: str) -> Flip27Error:
+    return Flip27Error(f"no Spark session can be started: {why}", remedy=remedy)
 
 
 def _started(settings: SessionSettings) -> SparkSession:
@@ -87,31 +108,54 @@ def _started(settings: SessionSettings) -> SparkSession:
     if settings.remote is not None:
         _connect(settings.remote)
         return builder.remote(settings.remote).getOrCreate()
-    if settings.properties_file is not None and not os.path.isfile(settings.properties_file):
-        raise FileNotFoundError(f"{settings.properties_file} of --properties-file does not exist")
-    check_masters(settings.master or "")
+    file = settings.properties_file
+    if file is not None and not os.path.isfile(file):
+        raise _no_session(f"{file} does not exist", "give an existing file with --properties-file")
+    home = os.environ.get("SPARK_HOME")
+    if home and not os.path.isdir(os.path.join(home, "bin")):
+        raise _no_session(
+            f"SPARK_HOME is {home}, where no Spark is installed",
+            "unset SPARK_HOME to use the Spark of the package pyspark, or set it to the folder that has bin/",
+        )
+    check_masters(settings.effective_master or "")
     os.environ["PYSPARK_SUBMIT_ARGS"] = settings.submit_arguments
     for name, value in _FORCED.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
+def _check_settings(spark: SparkSession) -> None:
+    """Check that Spark accepts the settings of SQL, which it reads at the first use of a session."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.conf.get("spark.sql.session.timeZone")
+    except PySparkException as error:
+        raise Flip27Error(
+            f"Spark refuses a setting: {_first_line(error)}",
+            remedy="correct this setting where it is set: --conf, --properties-file or spark-defaults.conf",
+        ) from error
+
+
 def check_masters(master: str) -> None:
     """Check that one of the masters of a standalone cluster accepts connections; others are not checked.
 
     Raises:
-        ConnectionError: none does.
+        Flip27Error: none does.
     """
     refused = []
-    for host, port in re.findall(r"(?:^spark://|,)([^:,]+):(\d+)", master):
+    for host, port in re.findall(r"(?:^spark://|,)(\[[^\]]+\]|[^:,\[]+):(\d+)", master):
         try:
-            socket.create_connection((host, int(port)), ANSWER_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
         except OSError as error:
             refused.append(f"{host}:{port} ({error})")
         else:
             return
     if refused:
-        raise ConnectionError(f"no master accepts connections: {', '.join(refused)}")
+        raise _no_session(
+            f"no master accepts connections: {', '.join(refused)}",
+            "check the address of the master (--master, or the setting spark.master), and check that it runs",
+        )
 
 
 def _connect(remote: str) -> None:
@@ -140,10 +184,15 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
     try:
         return arrow_schema(spark.createDataFrame([], ddl).schema)
     except PySparkException as error:
-        raise SchemaError(
-            f"the schema cannot be parsed: {_first_line(error)}",
-            remedy="write the schema as for .schema(...): name type, name type",
-        ) from error
+        raise wrong_schema(error) from error
+
+
+def wrong_schema(error: Exception) -> SchemaError:
+    """The error for a DDL text that a parser refuses."""
+    return SchemaError(
+        f"the schema cannot be parsed: {_first_line(error)}",
+        remedy="write the schema as for .schema(...): name type, name type",
+    )
 
 
 def _first_line(error: Exception) -> str:

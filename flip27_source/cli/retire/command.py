@@ -14,7 +14,7 @@ from flip27_source.snapshots.locations import chosen_lineage, find_lineages
 from ..commands import CHECK_FAILED, DONE, Execute, Yes, argument, command, option, source_options
 from ..rendering import Answer, Table, say_meanwhile
 from ..state.rows import StoredState
-from .query_remains import ELSEWHERE, STATE, Problem, Remains, RetiredQuery, StoredSource
+from .query_remains import Remains, RetiredQuery, StoredSource
 
 group = typer.Typer()
 
@@ -82,13 +82,15 @@ def retire(
         with_checkpoint=with_checkpoint,
         given=source_options(given_options, stored.files.storage),
         kept=frozenset(keep or ()),
+        looked_everywhere=stored.state_location is not None,
     )
     _check(query, stored.lineage)
     remains = query.remains()
     todo = [thing for thing in remains.things if thing.remove is not None]
     is_done = execute and bool(todo)
+    if execute and remains.problems:
+        raise remains.problems[0].error
     if is_done:
-        _check_known(remains, query, looked_everywhere=stored.state_location is not None)
         if not yes:
             said = "\n".join(f"{thing.kind} {thing.name}: {thing.details}" for thing in todo)
             typer.confirm(f"{said}\nRemove these for good?", abort=True, err=True)
@@ -138,46 +140,19 @@ def _check(query: RetiredQuery, lineage: str | None) -> None:
         )
 
 
-def _check_known(remains: Remains, query: RetiredQuery, *, looked_everywhere: bool) -> None:
-    """Refuse to remove the state while what it names is not known."""
-    if remains.problems:
-        first = remains.problems[0]
-        raise OptionError(
-            f"it is not known what {first.lineage} has left on other systems: {first.error.what}",
-            remedy=f"{_remedy(first)}; or leave it there: --keep {ELSEWHERE}",
-        )
-    if remains.missing and not looked_everywhere and STATE not in query.kept:
-        raise StateLocationError(
-            f"the state of {', '.join(remains.missing)} is not below the checkpoint location",
-            remedy="give the stateLocation of the query with --state; if the state was removed before, add "
-            f"--keep {STATE}",
-        )
-
-
-def _remedy(problem: Problem) -> str:
-    return problem.error.remedy or "correct the options of the source (--option NAME=VALUE)"
-
-
 def _answer(location: str, remains: Remains, *, is_done: bool) -> Answer:
     rows = [
         (thing.kind, thing.name, _outcome(thing, is_done=is_done), thing.details) for thing in remains.things
     ]
     problems = [
-        {"lineage": problem.lineage, "what": problem.error.what, "remedy": _remedy(problem)}
+        {"lineage": problem.lineage, "what": problem.error.what, "remedy": problem.error.remedy}
         for problem in remains.problems
     ]
-    notes = [
-        *remains.notes,
-        *(
-            f"it is not known what {item['lineage']} has left on other systems: {item['what']}\n"
-            f"  What to do: {item['remedy']}"
-            for item in problems
-        ),
-    ]
+    notes = [*remains.notes, *(f"{item['what']}\n  What to do: {item['remedy']}" for item in problems)]
     is_there = any(thing.remove is not None for thing in remains.things)
     if not is_done:
         end = "dry run: nothing was changed; add --execute to remove these things"
-        notes.append(end if is_there else "there is nothing to remove")
+        notes += [end] if is_there else [] if problems else ["there is nothing to remove"]
     columns = ("kind", "name", "outcome", "details")
     return Answer(
         data={

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from flip27_source.enumerator import SplitEnumerator
-from flip27_source.errors import Flip27Error, MissingStateError, StateError
+from flip27_source.errors import Flip27Error, MissingStateError, OptionError, StateError, StateLocationError
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.registry import find_enumerator
@@ -44,7 +44,7 @@ _NOT_READ = {"waiting": "wait", "live": "are partly read", "quarantined": "are q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why it is not known what a source has left on other systems."""
+    """Why it is not known what a source has left."""
 
     lineage: str
     error: Flip27Error
@@ -56,15 +56,13 @@ class Remains:
 
     Attributes:
         things: in the order in which they are removed; those without ``remove`` stay.
-        problems: the sources of which it is not known what they have left on other systems.
+        problems: the sources of which it is not known what they have left; nothing may be removed.
         notes: what else the user should know; contains no secret.
-        missing: the lineages that Spark's checkpoint names and that are not found.
     """
 
     things: Sequence[Leftover]
     problems: Sequence[Problem]
     notes: Sequence[str]
-    missing: Sequence[str]
 
 
 @dataclass(kw_only=True)
@@ -161,6 +159,7 @@ class RetiredQuery:
         with_checkpoint: whether the checkpoint is removed too.
         given: options of the sources, not parsed.
         kept: kinds of things that stay.
+        looked_everywhere: whether the user has named the state location too.
     """
 
     sources: Sequence[StoredSource]
@@ -169,6 +168,7 @@ class RetiredQuery:
     with_checkpoint: bool
     given: Mapping[str, str]
     kept: frozenset[str]
+    looked_everywhere: bool
 
     @property
     def kinds(self) -> set[str]:
@@ -187,9 +187,8 @@ class RetiredQuery:
         things = [*elsewhere, *self._savepoints(), *self._states(), *self._schemas(), *self._of_spark()]
         return Remains(
             things=[replace(thing, remove=None) if thing.kind in self.kept else thing for thing in things],
-            problems=problems,
+            problems=[*problems, *self._missing()],
             notes=[f"{source.lineage.name}: {note}" for source in self.sources for note in source.notes],
-            missing=[source.lineage.name for source in self.sources if source.is_missing],
         )
 
     def remove(self, remains: Remains) -> Iterator[Leftover]:
@@ -236,8 +235,26 @@ class RetiredQuery:
             try:
                 things += source.elsewhere(options)
             except Flip27Error as error:
-                problems.append(Problem(lineage=source.lineage.name, error=error))
+                name = source.lineage.name
+                unknown = OptionError(
+                    f"it is not known what {name} has left on other systems: {error.what}",
+                    remedy=f"{error.remedy or 'correct the options of the source (--option NAME=VALUE)'}; or "
+                    f"leave it there: --keep {ELSEWHERE}",
+                )
+                problems.append(Problem(lineage=name, error=unknown))
         return things, problems
+
+    def _missing(self) -> Iterator[Problem]:
+        """The lineages that Spark's checkpoint names and that are not found."""
+        for source in self.sources:
+            if source.is_missing and not self.looked_everywhere and STATE not in self.kept:
+                name = source.lineage.name
+                error = StateLocationError(
+                    f"the state of {name} is not below the checkpoint location",
+                    remedy="give the stateLocation of the query with --state; if the state was removed "
+                    f"before, add --keep {STATE}",
+                )
+                yield Problem(lineage=name, error=error)
 
     def _options(self) -> Options:
         declared = {option.name: option for option in CORE_OPTIONS}

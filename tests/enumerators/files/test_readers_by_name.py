@@ -45,6 +45,7 @@ def test_a_name_tells_its_reader_or_none(name: str, reader: str | None) -> None:
         ([], "no file in s3://bucket/in yet whose name tells it", "or start when the first file exists"),
         (["a.json", "b.csv"], "json for a.json, csv for b.csv", '"pathGlobFilter", "*.json*"'),
         (["a.csv", "b.xyz"], "the name of b.xyz does not tell it", '"pathGlobFilter", "*.csv*"'),
+        (["b", "a.csv"], "the name of b does not tell it", '"pathGlobFilter", "*.csv*"'),
         (["b"], "the name of b does not tell it", '.option("reader", ...): json, csv'),
     ],
 )
@@ -54,6 +55,12 @@ def test_a_choice_that_would_be_a_guess_is_refused_by_name(names: list[str], say
     assert says in caught.value.what.replace("***@", "")
     assert remedy in str(caught.value.remedy)
     assert "secret" not in str(caught.value)
+
+
+def test_a_filter_that_no_file_would_pass_is_not_suggested() -> None:
+    with pytest.raises(OptionError) as caught:
+        reader_for_all(["1.zip", "part-0001"], "/in")
+    assert "pathGlobFilter" not in str(caught.value.remedy)
 
 
 def test_files_of_one_kind_may_be_compressed_or_not() -> None:

@@ -17,7 +17,7 @@ from flip27_source import edits
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
-from flip27_source.errors import DataLossError, DiscoveryError, OptionError
+from flip27_source.errors import AccessError, DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import HandClock, continued, offsets_of, read, stream, values_of
 from tests.enumerators.kafka.test_batches import batch_read, committed
@@ -54,6 +54,51 @@ def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroke
     kafka.produce(topic, [b"after"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"after"]
+
+
+def requests_that_fail(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> list[Iterable[str]]:
+    """The requests for topics from now on; each one fails after three seconds."""
+    requests: list[Iterable[str]] = []
+
+    class Unreachable(Cluster):
+        def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+            requests.append(names)
+            clock.wait(3)
+            return super().topics(names)
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(Unreachable))
+    return requests
+
+
+NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "100", "discoveryRetries": 7}
+
+
+def test_a_first_start_fails_soon_if_the_brokers_cannot_be_reached(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, clock: HandClock
+) -> None:
+    requests = requests_that_fail(monkeypatch, clock)
+    with pytest.raises(AccessError, match=r"failed at Kafka at 127\.0\.0\.1:1") as refused:
+        read(kafka, "orders", **NOWHERE)
+    assert "kafka.bootstrap.servers" in str(refused.value.remedy)
+    assert len(requests) == 2
+    requests.clear()
+    with pytest.raises(AccessError):
+        read(kafka, "orders", **NOWHERE, **{"fetchOffset.numRetries": 4})
+    assert len(requests) == 5
+
+
+def test_a_query_that_continues_retries_until_the_brokers_are_back(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, clock: HandClock
+) -> None:
+    topic = kafka.filled_topic([b"a"])
+    before = read(kafka, topic)
+    before.stop()
+    requests = requests_that_fail(monkeypatch, clock)
+    after = stream(kafka, topic, store=before.store, **NOWHERE)
+    after.logs = before.logs
+    with pytest.raises(AccessError):
+        after.process_all_available()
+    assert len(requests) == 8
 
 
 def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
