@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
@@ -24,6 +29,22 @@ class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
     def middle_2us(self) -> int:
         """The middle, times two: by the middles splits are put in order."""
         return self.earliest_us + self.latest_us
+
+
+def local_range(earliest_us: int, latest_us: int, zone: dt.tzinfo) -> EventTimeRange:
+    """The times between two local ones, in microseconds; where clocks change, it is as wide as they allow."""
+    return EventTimeRange(min(_in_utc(earliest_us, zone)), max(_in_utc(latest_us, zone)))
+
+
+def _in_utc(local_us: int, zone: dt.tzinfo) -> Iterator[int]:
+    """A local time in UTC: with the offset before and after a change of the clocks."""
+    for fold in (0, 1):
+        try:
+            local = (_EPOCH + dt.timedelta(microseconds=local_us)).replace(tzinfo=zone, fold=fold)
+            offset = local.utcoffset() or dt.timedelta()
+        except OverflowError:  # before year 1 or after year 9999
+            offset = dt.timedelta()
+        yield local_us - offset // _MICROSECOND
 
 
 def event_time_of(split: Any) -> EventTimeRange | None:

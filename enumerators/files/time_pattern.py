@@ -7,10 +7,12 @@ import re
 from dataclasses import dataclass
 
 from flip27_source.errors import DiscoveryError
-from flip27_source.event_time import EventTimeRange
+from flip27_source.event_time import EventTimeRange, local_range
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
+_MOST_STARS = 2
+"""With more of them, the time of a search grows with a high power of the length of a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class TimePattern:
 
     text: str
     smallest: str
-    _expression: re.Pattern[str]
+    _expressions: tuple[re.Pattern[str], ...]
 
     @classmethod
     def parse(cls, text: str) -> TimePattern:
@@ -35,17 +37,22 @@ class TimePattern:
         tokens = _TOKENS.findall(text)
         units = [_UNITS[token][0] for token in tokens if token in _UNITS]
         unknown = [one for one in tokens if one[0] == "%" and one != "%%" and one not in _UNITS]
-        if unknown or not units or sorted(units, key=_NAMES.index) != _NAMES[: len(units)]:
+        are_known = not unknown and tokens.count("*") <= _MOST_STARS
+        if not (are_known and units and sorted(units, key=_NAMES.index) == _NAMES[: len(units)]):
             raise ValueError(
                 "a pattern with %Y and all units down to the smallest of %m %d %H %M %S, each once, is "
-                "expected, such as %Y/%m/%d or dt=%Y-%m-%d/hour=%H; * is any text without a slash, %% a "
-                "percent sign"
+                "expected, such as %Y/%m/%d or dt=%Y-%m-%d/hour=%H; * is any text without a slash, at most "
+                "twice, and %% a percent sign"
             )
-        # A number is found as a whole: %Y%m%d is not in 1202401310.
-        before = "(?<![0-9])" if tokens[0] in _UNITS else ""
-        after = "(?![0-9])" if tokens[-1] in _UNITS else ""
-        expression = before + "".join(map(_expression_of, tokens)) + after
-        return cls(text, _NAMES[len(units) - 1], re.compile(expression, re.DOTALL))
+        between = ["*", *tokens, "*"]
+        parts = [_expression_of(*three) for three in zip(between, tokens, between[2:], strict=False)]
+        # Matches may overlap, and a star may stand for as much or as little text as possible: any other date
+        # that the path may mean is found.
+        found = "".join(parts)
+        lazy = found.replace(_STAR, f"{_STAR}?")
+        return cls(
+            text, _NAMES[len(units) - 1], tuple(re.compile(f"(?={one})", re.DOTALL) for one in (found, lazy))
+        )
 
     def times_in(self, path: str, zone: dt.tzinfo) -> EventTimeRange:
         """The times that the date in a path stands for: all of a day, for instance.
@@ -53,20 +60,20 @@ class TimePattern:
         Raises:
             DiscoveryError: the path has no such date, an invalid one, or several.
         """
-        matches = (match.groupdict() for match in self._expression.finditer(path))
+        matches = (match.groupdict() for one in self._expressions for match in one.finditer(path))
         dates = {tuple((name, int(digits)) for name, digits in match.items()) for match in matches}
         try:
             if len(dates) != 1:
                 raise ValueError("no date" if not dates else f"{len(dates)} different dates")
-            first = {"month": 1, "day": 1, **dict(dates.pop())}
-            begin = dt.datetime(**first)  # type: ignore[arg-type]
-            end_us = _us(_next(begin, self.smallest), zone)
-            return EventTimeRange(earliest_us=_us(begin, zone), latest_us=end_us - 1)
+            begin = dt.datetime(**{"month": 1, "day": 1, **dict(dates.pop())})  # type: ignore[arg-type]
+            begin_us = (begin - _EPOCH) // _MICROSECOND
+            return local_range(begin_us, begin_us + _length_us(begin, self.smallest) - 1, zone)
         except (ValueError, OverflowError) as error:
             raise DiscoveryError(
                 f"{path} has no event time by the option eventTimePattern={self.text}: {error}",
                 remedy="change the pattern so that each path has one date, or leave such files out with "
-                "pathGlobFilter, or move them out of the path",
+                "pathGlobFilter, or move them out of the path; flip27 edit skip leaves out one that "
+                "waits already",
             ) from None
 
 
@@ -82,21 +89,22 @@ _NAMES = [name for name, _ in _UNITS.values()]
 _TOKENS = re.compile(r"%.?|\*|[^%*]+", re.DOTALL)
 
 
-def _expression_of(token: str) -> str:
+_STAR = "[^/]*"
+
+
+def _expression_of(before: str, token: str, after: str) -> str:
     if token in _UNITS:
         name, digits = _UNITS[token]
-        return f"(?P<{name}>{digits})"
-    return "[^/]*" if token == "*" else re.escape("%" if token == "%%" else token)
+        # A number is found as a whole: %Y%m%d is not in 1202401310.
+        first, last = "(?<![0-9])" if before == "*" else "", "(?![0-9])" if after == "*" else ""
+        return f"{first}(?P<{name}>{digits}){last}"
+    return _STAR if token == "*" else re.escape("%" if token == "%%" else token)
 
 
-def _next(begin: dt.datetime, unit: str) -> dt.datetime:
-    """The begin of the next year, month, day, hour, minute or second."""
+def _length_us(begin: dt.datetime, unit: str) -> int:
+    """How long the year, month, day, hour, minute or second is that begins then."""
     if unit == "year":
-        return begin.replace(year=begin.year + 1)
+        return (begin.replace(year=begin.year + 1) - begin) // _MICROSECOND
     if unit == "month":
-        return (begin + dt.timedelta(days=31)).replace(day=1)
-    return begin + dt.timedelta(**{f"{unit}s": 1})
-
-
-def _us(local: dt.datetime, zone: dt.tzinfo) -> int:
-    return (local.replace(tzinfo=zone) - _EPOCH) // _MICROSECOND
+        return ((begin + dt.timedelta(days=31)).replace(day=1) - begin) // _MICROSECOND
+    return dt.timedelta(**{f"{unit}s": 1}) // _MICROSECOND

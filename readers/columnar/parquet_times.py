@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import pyarrow.parquet as pq
 
 from flip27_source.errors import DiscoveryError
-from flip27_source.event_time import EventTimeRange
+from flip27_source.event_time import EventTimeRange, local_range
 
 _PER_SECOND = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-_DAY_S = 86_400
-_EPOCH = dt.datetime(1970, 1, 1)
+_DAY_US = 86_400_000_000
 
 
 def times_in_footer(
@@ -22,25 +21,20 @@ def times_in_footer(
     """The times in a column; None if no row has one.
 
     Args:
-        zone: of dates, and of timestamps that are in local time.
+        zone: of dates. Spark takes a timestamp without a zone as it is, and so does its watermark.
 
     Raises:
         DiscoveryError: there is no such column of times, or a row group has no statistics of it.
     """
     number = _number_of(path, metadata, column)
-    unit, is_local = _unit_of(path, metadata.schema.column(number), column)
+    unit = _unit_of(path, metadata.schema.column(number), column)
     bounds = list(_bounds(path, metadata, number, column))
     if not bounds:
         return None
-    earliest = min(low for low, _ in bounds)
-    latest = max(high for _, high in bounds)
-    if unit == 0:  # days
-        earliest_us, latest_us = earliest * _DAY_S * 1_000_000, (latest + 1) * _DAY_S * 1_000_000 - 1
-    else:
-        earliest_us, latest_us = earliest * 1_000_000 // unit, -(-latest * 1_000_000 // unit)
-    if is_local:
-        earliest_us, latest_us = _in_utc(earliest_us, zone, fold=0), _in_utc(latest_us, zone, fold=1)
-    return EventTimeRange(earliest_us=earliest_us, latest_us=latest_us)
+    earliest, latest = min(low for low, _ in bounds), max(high for _, high in bounds)
+    if unit is None:
+        return local_range(earliest * _DAY_US, (latest + 1) * _DAY_US - 1, zone)
+    return EventTimeRange(earliest * 1_000_000 // unit, -(-latest * 1_000_000 // unit))
 
 
 def _number_of(path: str, metadata: pq.FileMetaData, column: str) -> int:
@@ -52,18 +46,19 @@ def _number_of(path: str, metadata: pq.FileMetaData, column: str) -> int:
         raise DiscoveryError(
             f"{path} has no column {column} (option eventTimeColumn); its columns are {names[:30]}",
             remedy="set eventTimeColumn to a column of timestamps or dates that all files have; or set "
-            "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter",
+            "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter, or with "
+            "flip27 edit skip if it waits already",
         )
     return alike[0]
 
 
-def _unit_of(path: str, column: pq.ColumnSchema, name: str) -> tuple[int, bool]:
-    """The parts of a second that values count, 0 for days; and whether they are in local time."""
+def _unit_of(path: str, column: pq.ColumnSchema, name: str) -> int | None:
+    """The parts of a second that values count; None if they are days."""
     kind = json.loads(column.logical_type.to_json())
     if kind["Type"] == "Date":
-        return 0, True
+        return None
     if kind["Type"] == "Timestamp":
-        return _PER_SECOND[kind["timeUnit"]], not kind["isAdjustedToUTC"]
+        return _PER_SECOND[kind["timeUnit"]]
     raise DiscoveryError(
         f"{path}: column {name} (option eventTimeColumn) is stored as {column.physical_type} "
         f"({kind['Type']}), which has no statistics of times",
@@ -88,13 +83,3 @@ def _bounds(path: str, metadata: pq.FileMetaData, number: int, column: str) -> I
                 remedy="set eventTimePattern, if the paths have dates; or write the file again with "
                 "statistics; or leave it out with pathGlobFilter",
             )
-
-
-def _in_utc(local_us: int, zone: dt.tzinfo, *, fold: int) -> int:
-    """A local time in UTC; of an hour that comes twice, ``fold`` 0 means the first and 1 the second."""
-    try:
-        local = (_EPOCH + dt.timedelta(microseconds=local_us)).replace(tzinfo=zone, fold=fold)
-        offset = local.utcoffset() or dt.timedelta()
-    except OverflowError:  # before year 1 or after year 9999
-        offset = dt.timedelta()
-    return local_us - offset // dt.timedelta(microseconds=1)

@@ -8,6 +8,7 @@ import logging
 import os
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,12 +38,14 @@ def land(folder: Path, hour: int, number: int = 0) -> Path:
     return path
 
 
-def land_times(folder: Path, name: str, *hours: float, **writing: Any) -> None:
+def land_times(folder: Path, name: str, *hours: float, zone: str | None = "UTC", **writing: Any) -> None:
     """A Parquet file with rows at these hours, whose ids are the hours."""
     (folder / "in").mkdir(exist_ok=True)
     begin = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     at = pa.array([begin + dt.timedelta(hours=hour) for hour in hours], pa.timestamp("us", "UTC"))
-    table = pa.table({"at": at, "id": pa.array([int(hour) for hour in hours], pa.int64())})
+    table = pa.table(
+        {"at": at.cast(pa.timestamp("us", zone)), "id": pa.array([int(hour) for hour in hours], pa.int64())}
+    )
     pq.write_table(table, folder / "in" / name, **writing)
 
 
@@ -253,6 +256,7 @@ def test_options_that_contradict_each_other_are_refused(
         ("%d.%m.%Y_%H%M", "/31.01.2024_2359.csv", "2024-01-31T23:59:00", "2024-01-31T23:59:59.999999"),
         ("%Y%m%d%H%M%S", "/1-20240131235958.csv", "2024-01-31T23:59:58", "2024-01-31T23:59:58.999999"),
         ("%Y%%3A%m", "/2024%3A05/2024%3A05", "2024-05-01T00:00:00", "2024-05-31T23:59:59.999999"),
+        ("dt=%Y-%m-%d", "/dt=9999-12-31", "9999-12-31T00:00:00", "9999-12-31T23:59:59.999999"),
     ],
 )
 def test_a_date_stands_for_all_of_its_smallest_unit(
@@ -261,6 +265,32 @@ def test_a_date_stands_for_all_of_its_smallest_unit(
     times = TimePattern.parse(pattern).times_in(path, dt.UTC)
     found = [dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=us) for us in times_us(times)]
     assert [time.replace(tzinfo=None).isoformat() for time in found] == [earliest, latest]
+
+
+@pytest.mark.parametrize(
+    ("zone", "path", "earliest", "latest"),
+    [
+        ("Europe/Berlin", "202410270230", "2024-10-27T00:30:00", "2024-10-27T01:30:59.999999"),
+        ("Europe/Berlin", "202410270259", "2024-10-27T00:59:00", "2024-10-27T01:59:59.999999"),
+        ("Europe/Berlin", "202403310230", "2024-03-31T00:30:00", "2024-03-31T01:30:59.999999"),
+        ("Europe/Berlin", "202401010000", "2023-12-31T23:00:00", "2023-12-31T23:00:59.999999"),
+    ],
+    ids=["an hour that comes twice", "its end", "an hour that is left out", "another hour"],
+)
+def test_where_clocks_change_a_date_stands_for_all_times_that_it_may_mean(
+    zone: str, path: str, earliest: str, latest: str
+) -> None:
+    times = TimePattern.parse("%Y%m%d%H%M").times_in(path, ZoneInfo(zone))
+    found = [dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=us) for us in times_us(times)]
+    assert [time.replace(tzinfo=None).isoformat() for time in found] == [earliest, latest]
+
+
+def test_a_timestamp_without_a_zone_counts_as_it_is_stored_as_in_the_rows(tmp_path: Path) -> None:
+    land_times(tmp_path, "zoned.parquet", 11.0)
+    land_times(tmp_path, "local.parquet", 12.0, zone=None)
+    engine = started(tmp_path, BY_AT | {"timeZone": "Asia/Tokyo", "maxFilesPerTrigger": "1"}, TIMES)
+    engine.process_all_available()
+    assert ids(engine) == [[11], [12]]
 
 
 def times_us(times: Any) -> tuple[int, int]:
@@ -275,6 +305,9 @@ def times_us(times: Any) -> tuple[int, int]:
         ("%Y-%m-%d", "/in/2024-01-01/2024-01-02.json", "2 different dates"),
         ("%Y", "/in/0000/a", "year 0"),
         ("%Y", "/in/9999/a", "year 10000"),
+        ("x-*%Y%m%d", "/x-20240101-20240209.json", "2 different dates"),
+        ("%Y*-%m", "/2024-01-02", "2 different dates"),
+        ("*%Y", "/20245/a", "no date"),
     ],
 )
 def test_a_path_without_one_valid_date_is_an_error_that_names_it(pattern: str, path: str, said: str) -> None:
