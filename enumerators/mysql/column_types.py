@@ -72,6 +72,8 @@ class ColumnType:
         if self.name == "bit":
             return f"CAST({column} AS UNSIGNED)"
         if self.name in ("date", "datetime", "timestamp"):
-            # NULL for a date that no calendar has, which is found only in its text.
-            return f"IF(TO_DAYS(CONCAT({column})), {column}, NULL)"
+            # NULL for a date that no calendar has, which is found only in its text. Day 365 ends the year 0.
+            return f"IF(TO_DAYS(CONCAT({column})) > 365, {column}, NULL)"
+        if self.name == "decimal":
+            return f"CAST({column} AS DECIMAL({self.digits}, {self.scale}))"  # without the zeros of ZEROFILL
         return column

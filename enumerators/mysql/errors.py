@@ -43,11 +43,11 @@ class GoneTableError(DataLossError):
 
 
 class AlteredKeyError(SplitReadError):
-    """The columns by which the chunks of a table are cut are no longer the integers that begin its key."""
+    """A table has another key, or it no longer begins with the integers by which chunks are cut."""
 
     def __init__(self, table: TableName, key: Sequence[str]) -> None:
         super().__init__(
-            f"table {table} is read in chunks along {', '.join(key)}, and its primary key does not begin "
-            "with these columns of integers any more",
+            f"table {table} is read in chunks along {', '.join(key)}, and its primary key was replaced, or "
+            "does not begin with these columns of integers any more",
             remedy=f"{START_AGAIN}; or {left_out(table)}",
         )

@@ -161,7 +161,9 @@ def gtids_at(connection: Connection, log: str, position: int) -> tuple[str, ...]
 def check_log(connection: Connection, *, log: str, position: int) -> LogEnd:
     """Check that the log that was read up to a position may be the server's log; return this one."""
     end = log_end(connection, failovers=failovers_of(position))
-    if end.log != log or end.end < position:
+    # A log that was begun with a later file (RESET MASTER TO) has nothing before this file.
+    is_new = end.first > position and not gtids_at(connection, log, end.first)
+    if end.log != log or end.end < position or is_new:
         raise OtherLogError(position)
     return end
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flip27_source.enumerators.mysql.split import TableName
 
-_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+_ANSI_QUOTES, _MSSQL, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 10, 1 << 20
 _SESSION = re.compile(
     rb"(\x00.{4})?(\x01(?P<modes>.{8}))?(\x06\x03std)?(\x03.{4})?(\x04(?P<collation>..))?", re.DOTALL
 )
@@ -30,7 +30,7 @@ _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )
 _CREATES = "CREATE (OR REPLACE )?TABLE (IF NOT EXISTS )?"
 _REPLACES, _FILLS = "CREATE OR REPLACE TABLE ", "CREATE TABLE .* SELECT "
 _DROPS = "(DROP|RENAME) TABLES? "
-_ALTERS = "ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?"
+_ALTERS = r"ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?(\. )?"
 _HARMLESS = (
     "$|(BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|XA|SET|USE|GRANT|REVOKE|OPTIMIZE|REPAIR|CHECK|CHECKSUM"
     "|FLUSH|INSTALL|UNINSTALL|CACHE|RESET|PURGE|CHANGE|LOCK|UNLOCK|SHOW|EXPLAIN|DESCRIBE|BACKUP|KILL|COMMENT"
@@ -223,7 +223,9 @@ class Statement:
         while at < len(tokens):
             first, *more = tokens[at : at + 3]
             at += 1
-            if first.may_name and len(more) == 2 and more[0].text == "." and more[1].may_name:
+            # A dot before a name stands for the default database: TABLE .orders
+            is_first = first.may_name and first.text not in ("TABLE", "INTO", "UPDATE")
+            if is_first and len(more) == 2 and more[0].text == "." and more[1].may_name:
                 yield self._table(first.given, more[1].given)
                 at += 2
             elif first.may_name:
@@ -246,12 +248,13 @@ def _tokens(sql: str, modes: int) -> Iterator[Token]:
         names.append(_WITHOUT.format('"'))
     else:
         strings.append(escaped.format('"'))
+    names += [r"\[(?:[^\]]|\]\])*\]"] if modes & _MSSQL else []
     quoted = f"(?P<string>{'|'.join(strings)})|(?P<name>{'|'.join(names)})"
     pattern = rf"{_SKIPPED}|{quoted}|(?P<word>[\w$\x80-\U0010ffff]+)|(?P<sign>.)"
     for found in re.finditer(pattern, sql, re.DOTALL):
         text = found[0]
         if found.lastgroup == "name":
-            yield Token("", text[1:-1].replace(text[0] * 2, text[0]), may_name=True)
+            yield Token("", text[1:-1].replace(text[-1] * 2, text[-1]), may_name=True)
         elif found.lastgroup is not None:
             is_word = found.lastgroup == "word"
             yield Token("" if found.lastgroup == "string" else text.upper(), text, may_name=is_word)

@@ -11,10 +11,10 @@ import pyarrow as pa
 from flip27_source.enumerators.mysql.chunks import key_range
 from flip27_source.enumerators.mysql.column_types import ColumnType
 from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of
+from flip27_source.enumerators.mysql.errors import OtherLogError
 from flip27_source.enumerators.mysql.server import begin_snapshot
-from flip27_source.enumerators.mysql.split import TableChunk, failovers_of, position_text
+from flip27_source.enumerators.mysql.split import TableChunk, failovers_of
 from flip27_source.enumerators.mysql.table_patterns import quoted
-from flip27_source.errors import SplitReadError
 
 _BLOCK_ROWS = 20_000
 _PAUSE_S = 0.02
@@ -23,18 +23,17 @@ _PAUSE_S = 0.02
 def begin(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> int:
     """Begin a snapshot that has everything before the chunk's barrier; return its position.
 
-    A snapshot may be older only if another server answers, such as one that follows the one before.
+    Snapshots have a transaction a moment after the log; one that stays older is that of another log.
+
+    Raises:
+        OtherLogError: the server has another log.
     """
     deadline = time.monotonic() + timeout_s
     failovers = failovers_of(chunk.barrier)
     while (position := begin_snapshot(connection, failovers=failovers)) < chunk.barrier:
         rows_of(connection, "COMMIT")
         if time.monotonic() > deadline:
-            raise SplitReadError(
-                f"the log of the server ends at {position_text(position)}, and the chunk needs what is "
-                f"before {position_text(chunk.barrier)}",
-                remedy="connect to the server that the query was started with",
-            )
+            raise OtherLogError(chunk.barrier)
         time.sleep(_PAUSE_S)
     return position
 

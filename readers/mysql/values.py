@@ -128,7 +128,7 @@ def _days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Bools]:
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     first, following = (each.astype("datetime64[D]").astype(np.int64) for each in (months, months + 1))
     days = first + day - 1
-    return days, (month == 0) | (days < first) | (days >= following)
+    return days, (year == 0) | (month == 0) | (days < first) | (days >= following)
 
 
 def _fraction(column: LogColumn, at: Int64s, data: Bytes) -> Int64s:

@@ -106,6 +106,23 @@ def test_a_log_that_was_begun_anew_and_looks_the_same_is_a_data_loss(
             until(lambda: bool(orders.batches()))
 
 
+def test_a_log_that_was_begun_anew_with_a_later_file_is_a_data_loss(own_server: MysqlServer) -> None:
+    """It looks like a log whose older files were deleted, but nothing was before it."""
+    with query(own_server, ORDERS, onDataLoss="report") as orders:
+        orders.batches()
+        orders.execute("RESET MASTER TO 500", "INSERT INTO orders VALUES (1, 'new')")
+        fails(orders, DataLossError, "it was deleted")
+    own_server.execute("RESET MASTER")
+
+
+def test_a_log_that_was_begun_anew_while_a_chunk_was_planned_is_a_data_loss(own_server: MysqlServer) -> None:
+    with query(own_server, ORDERS, FOUR, connectTimeout="1s") as orders:
+        orders.until_planned()
+        orders.execute("RESET MASTER")
+        with pytest.raises(Flip27Error, match="it was deleted"):
+            orders.engine.run_batch()
+
+
 @pytest.mark.parametrize(
     ("server_id", "text"),
     [("1", "another server with the same server_id answers"), ("2", "does not have transaction 0-1-")],

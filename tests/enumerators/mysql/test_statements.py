@@ -10,7 +10,7 @@ from flip27_source.enumerators.mysql.statements import Loss, Statement, Writing
 ORDERS = TableName(schema="shop", name="orders")
 ODD = TableName(schema="shop", name="a#b -- `c")
 KNOWN = (ORDERS, ODD)
-ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 10, 1 << 20
 
 
 def losses(sql: str, schema: str = "shop", modes: int = 0) -> dict[str, Loss]:
@@ -49,6 +49,10 @@ def test_names_are_quoted_as_the_session_says() -> None:
     assert Statement('TRUNCATE TABLE "shop"."orders"', "", ANSI_QUOTES).emptied == ORDERS
     assert losses('RENAME TABLE "orders" TO "former"', modes=ANSI_QUOTES) == {"shop.orders": Loss.GONE}
     assert losses('ALTER TABLE others COMMENT "orders"') == {}
+    assert Statement("TRUNCATE TABLE [a#b -- `c]", "shop", MSSQL).emptied == ODD
+    assert Statement("TRUNCATE [a[[b]].c]", "shop", MSSQL).emptied == TableName(schema="shop", name="a[[b].c")
+    for sql in ("ALTER TABLE [shop].[orders] RENAME [x]", "ALTER TABLE [orders] DROP PARTITION [a]"):
+        assert losses(sql, modes=MSSQL) == {"shop.orders": Loss.GONE}
 
 
 def test_the_text_is_decoded_as_the_session_says() -> None:
@@ -71,6 +75,9 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
         "CREATE OR REPLACE TABLE orders (id INT)",
         "CREATE OR REPLACE TABLE IF NOT EXISTS `orders` LIKE others",
         "ALTER TABLE orders RENAME=former",
+        "ALTER TABLE .orders RENAME TO former",
+        "ALTER TABLE IF EXISTS . orders DROP PARTITION a",
+        "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE .orders",
         "ALTER TABLE orders RENAME`former`",
         "ALTER TABLE orders RENAME key_former",
         "ALTER TABLE orders ADD INDEX (v), RENAME TO former",
@@ -116,6 +123,7 @@ def test_an_alter_table_may_declare_another_key() -> None:
     for others in ("ADD FOREIGN KEY (v) REFERENCES t (v)", "PARTITION BY LINEAR KEY (id)", "ADD (KEY (v))"):
         assert Statement(f"ALTER TABLE orders {others}", "shop").rekeyed is None
     assert Statement("CREATE TABLE orders (id INT PRIMARY KEY)", "shop").rekeyed is None
+    assert Statement("ALTER TABLE .orders DROP PRIMARY KEY, ADD PRIMARY KEY (v)", "shop").rekeyed == ORDERS
 
 
 def test_a_foreign_key_with_which_the_engine_changes_rows_is_a_loss() -> None:
