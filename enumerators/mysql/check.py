@@ -6,17 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from flip27_source.enumerators.mysql import options as opts
+from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.connection import Connection, connect, doing, variable
 from flip27_source.enumerators.mysql.dump import file_began
 from flip27_source.enumerators.mysql.errors import ServerError
 from flip27_source.enumerators.mysql.schema import schema_of
-from flip27_source.enumerators.mysql.server import (
-    check_logged,
-    check_server,
-    find_tables,
-    log_end,
-    named_tables,
-)
 from flip27_source.enumerators.mysql.split import position_text
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
@@ -35,7 +29,7 @@ def findings(options: Options) -> Iterator[Finding]:
             yield from _of_tables(connection, options, reads_log=reads_log)
             if reads_log:
                 # A task begins with this request, too.
-                end = log_end(connection, failovers=0)
+                end = server.log_end(connection, failovers=0)
                 text = f"from {end.log}.{position_text(end.first)} to {position_text(end.end)}"
                 look = partial(file_began, options, log=end.log, position=end.first)
                 yield ok_unless("log", text, look)
@@ -45,7 +39,7 @@ def findings(options: Options) -> Iterator[Finding]:
 
 def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
     version = connection.get_server_info()
-    yield ok_unless("server", version, lambda: check_server(connection, reads_log=reads_log))
+    yield ok_unless("server", version, lambda: server.check_server(connection, reads_log=reads_log))
     if variable(connection, "log_slave_updates") != "ON" and variable(connection, "gtid_slave_pos"):
         yield warning(
             "log of the replica",
@@ -65,9 +59,9 @@ def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
 
 def _of_tables(connection: Connection, options: Options, *, reads_log: bool) -> Iterator[Finding]:
     try:
-        tables = find_tables(connection, named_tables(connection, options))
+        tables = server.find_tables(connection, server.named_tables(connection, options))
         if reads_log:
-            check_logged(connection, [one.table for one in tables])
+            server.check_logged(connection, [one.table for one in tables])
     except Flip27Error as error:
         yield failed("tables", error.what, error.remedy)
         return

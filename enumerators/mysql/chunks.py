@@ -43,14 +43,9 @@ def key_range(key: Sequence[str], lower: Key | None, upper: Key | None) -> str:
 
 def at_least(key: Sequence[str], bound: Key) -> str:
     """That a key is at least a bound; unlike ``(a, b) >= (1, 2)``, this uses the index of the key."""
-    equal = _equal(key, bound)
-    last = len(key) - 1
-    return " OR ".join(
-        "("
-        + " AND ".join([*equal[:i], f"{quoted(key[i])} {'>=' if i == last else '>'} {int(bound[i])}"])
-        + ")"
-        for i in range(len(key))
-    )
+    equal, last = _equal(key, bound), len(key) - 1
+    after = [f"{quoted(name)} {'>=' if i == last else '>'} {int(bound[i])}" for i, name in enumerate(key)]
+    return " OR ".join(f"({' AND '.join([*equal[:i], one])})" for i, one in enumerate(after))
 
 
 def _equal(key: Sequence[str], bound: Key) -> list[str]:

@@ -15,7 +15,7 @@ from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
-from flip27_source.errors import DataLossError
+from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
 
 
@@ -83,6 +83,23 @@ def check_has(connection: Connection, options: Options, gtids: Iterable[str]) ->
     return logged
 
 
+def start_at(
+    connection: Connection, options: Options, given: str, *, log: str, first: int
+) -> tuple[int, tuple[str, ...]]:
+    """As :func:`start_after`, for the GTIDs of an option.
+
+    Raises:
+        DiscoveryError: the log has no such domain.
+    """
+    known = by_domain(parse_gtids(variable(connection, "gtid_binlog_state")))
+    if unknown := by_domain(parse_gtids(given)).keys() - known:
+        raise DiscoveryError(
+            f"option startingPosition is {given}, and the log has no domain {min(unknown)}",
+            remedy=f"name transactions of these domains: {', '.join(sorted(known))}",
+        )
+    return start_after(connection, options, parse_gtids(given), log=log, first=first)
+
+
 def start_after(
     connection: Connection, options: Options, gtids: Collection[str], *, log: str, first: int
 ) -> tuple[int, tuple[str, ...]]:
@@ -93,15 +110,13 @@ def start_after(
         NotInTheLogError: the log no longer has all of the later transactions.
     """
     # Before the log is searched: what is written meanwhile comes later.
-    start = log_written_to(connection, failovers=failovers_of(first))
+    written_to = log_written_to(connection, failovers=failovers_of(first))
     with connect(options) as stream:
         _send_after(stream, gtids)
-        for block in log_blocks(stream, options, log=log, first=first):
-            # Events that are made for the replica have no position.
-            begins = block.positions[(block.kinds == GTID) & (block.ends & 0xFFFFFFFF > 0)]
-            if len(begins):
-                start = int(begins[0])
-                break
+        blocks = log_blocks(stream, options, log=log, first=first)
+        # Events that are made for the replica have no position.
+        begins = (one.positions[(one.kinds == GTID) & (one.ends & 0xFFFFFFFF > 0)] for one in blocks)
+        start = next((int(found[0]) for found in begins if len(found)), written_to)
     before = gtids_at(connection, log, start) or ()
     return start, tuple(gtid for gtid in by_domain(gtids).values() if gtid not in before)
 

@@ -10,18 +10,12 @@ from functools import partial
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql import server
 from flip27_source.enumerators.mysql.chunks import Uncut, next_bound
-from flip27_source.enumerators.mysql.connection import Connection, connect, doing, variable
+from flip27_source.enumerators.mysql.connection import Connection, connect, doing
 from flip27_source.enumerators.mysql.dump import begin_of, file_began
 from flip27_source.enumerators.mysql.errors import GoneTableError, OtherLogError
-from flip27_source.enumerators.mysql.failover import failover, start_after
+from flip27_source.enumerators.mysql.failover import failover, start_at
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.split import (
-    TableName,
-    by_domain,
-    failovers_of,
-    parse_gtids,
-    position_text,
-)
+from flip27_source.enumerators.mysql.split import TableName, by_domain, failovers_of, position_text
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log.options import SNAPSHOT_CHUNK_ROWS
@@ -117,14 +111,9 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
             return state
         start, skips = (end.end, ()) if self._run.reads_tables else self._start(connection, end)
         before = server.gtids_at(connection, end.log, start) or ()
-        return replace(
-            state,
-            log=end.log,
-            start=start,
-            skips=skips,
-            gtids=tuple((by_domain(before) | by_domain(skips)).values()),
-            file_began=file_began(self._options, log=end.log, position=start),
-        )
+        gtids = tuple((by_domain(before) | by_domain(skips)).values())
+        began = file_began(self._options, log=end.log, position=start)
+        return replace(state, log=end.log, start=start, skips=skips, gtids=gtids, file_began=began)
 
     def _start(self, connection: Connection, end: server.LogEnd) -> tuple[int, tuple[str, ...]]:
         """Where reading the log begins without a snapshot, and what it skips."""
@@ -132,14 +121,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         if given in ("latest", "earliest"):
             return end.end if given == "latest" else end.first, ()
         if isinstance(given, str):
-            gtids = parse_gtids(given)
-            known = by_domain(parse_gtids(variable(connection, "gtid_binlog_state")))
-            if unknown := by_domain(gtids).keys() - known:
-                raise DiscoveryError(
-                    f"option startingPosition is {given}, and the log has no domain {min(unknown)}",
-                    remedy=f"name transactions of these domains: {', '.join(sorted(known))}",
-                )
-            return start_after(connection, self._options, gtids, log=end.log, first=end.first)
+            return start_at(connection, self._options, given, log=end.log, first=end.first)
         later, option = "a later position", opts.STARTING_POSITION
         check_start(option, given, first=end.first, end=end.end, text=position_text, later=later)
         begin = begin_of(self._options, log=end.log, position=given)
