@@ -152,9 +152,9 @@ class ClusterPoller:
             return PollResult(problem=error)
         except AccessError as error:
             tried_s = self._clock.now_s() - self._began_s
-            # With fetchOffset.numRetries the user says how often.
-            retries = request.known is not None or self._options[opts.FETCH_RETRIES] is not None
-            if retries or tried_s < FIRST_START_S:
+            # With an option of retries the user says how often.
+            asked = any(self._options.is_set(one) for one in (opts.FETCH_RETRIES, opts.DISCOVERY_RETRIES))
+            if asked or request.known is not None or tried_s < FIRST_START_S:
                 raise
             return PollResult(problem=error)
 

@@ -42,8 +42,7 @@ def schema_of(source: Source, *, records: bool = True) -> pa.Schema:
         return own
     finder = _finder(source)
     reader: Any = source.reader_type
-    infers = issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
-    if finder is None and not infers:
+    if not has_own_schema(source):
         raise SchemaError(
             f"reader {source.reader_name} needs a schema, and no schema is set",
             remedy=f"{_GIVE} before .load()",
@@ -67,6 +66,13 @@ def schema_of(source: Source, *, records: bool = True) -> pa.Schema:
             "when the first files exist",
         )
     return schema
+
+
+def has_own_schema(source: Source) -> bool:
+    """Whether a schema can be found if the user gives none."""
+    if _finder(source) is not None or source.reader_type.default_schema(source.options) is not None:
+        return True
+    return issubclass(source.reader_type, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
 
 
 def _finder(source: Source) -> type[FindsSchema] | None:

@@ -226,8 +226,10 @@ def names_in(store: Store, folder: str) -> list[str]:
     """The names in a folder; [] if it is a file."""
     try:
         return store.list(folder)
-    except StateLocationError:
-        return []
+    except StateLocationError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            return []
+        raise  # what cannot be read is not gone
 
 
 def chosen_lineage(names: Sequence[str], only: str | None, location: str) -> str:

@@ -33,7 +33,9 @@ from flip27_source.cli.check.machine import (
     spark_python,
 )
 from flip27_source.contract_version import contract_version
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.reader import SplitReader
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
@@ -526,6 +528,37 @@ def test_a_schema_that_is_certainly_wrong_fails_without_spark(tmp_path: Path) ->
         assert status(wrong) is Status.FAILED, wrong
     for of_spark in ("id variant", "id geometry(4326)", "id string COLLATE UTF8_LCASE", "id interval day"):
         assert status(of_spark) is Status.SKIPPED, of_spark
+
+
+@pytest.mark.parametrize("options", [{"enumerator": "sequence"}, {"enumerator": "files", "reader": "json"}])
+def test_a_schema_is_parsed_even_if_there_is_no_file_to_read(options: dict[str, str], tmp_path: Path) -> None:
+    options = options | ({"path": str(tmp_path)} if options["enumerator"] == "files" else {})
+    for ddl, status in (("id bogus", Status.FAILED), ("id long", Status.OK)):
+        found = [one for one in SourceCheck(dict(options), ddl, None).findings() if one.check == "schema"]
+        assert [one.status for one in found] == [status], ddl
+
+
+class WithoutSchema(SplitReader[FileSplit]):
+    """A reader that has no schema of its own."""
+
+    def read(self, split: FileSplit) -> Iterator[Any]:
+        yield from ()
+
+
+def test_a_reader_that_needs_a_schema_is_not_failed_if_none_is_given_here(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("a line")
+    options = {"enumerator": "files", "path": str(tmp_path), "reader": "tests.cli.test_check:WithoutSchema"}
+    *_, schema = SourceCheck(options, None, None).findings()
+    assert (schema.check, schema.status) == ("schema", Status.SKIPPED)
+
+
+def test_a_schema_is_not_looked_up_where_the_state_location_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}')
+    (tmp_path / "file").touch()
+    options = {"enumerator": "files", "path": str(tmp_path / "in"), "reader": "json"}
+    *_, schema = SourceCheck({**options, "stateLocation": f"{tmp_path}/file"}, None, None).findings()
+    assert (schema.status, "the state location has failed" in schema.found) == (Status.SKIPPED, True)
 
 
 @pytest.fixture

@@ -372,9 +372,10 @@ def test_a_retired_query_leaves_no_queue_if_flip27_created_it(s3_bucket: S3Bucke
     engine.stop()
     retire = ["retire", tmp_path / "state", *storage(s3_bucket.storage_options), "--json"]
     unknown = flip27(*retire)
-    assert (unknown.code, unknown.data["problems"][0]["remedy"]) == (
-        3,
-        "give the options path and notificationQueues of the query (--option NAME=VALUE)",
+    assert unknown.code == 3
+    assert unknown.data["problems"][0]["remedy"] == (
+        "give the options path and notificationQueues of the query (--option NAME=VALUE); or leave it there: "
+        "--keep elsewhere"
     )
     retire += [word for name, value in asked.items() for word in ("--option", f"{name}={value}")]
     dry = flip27(*retire)

@@ -234,7 +234,10 @@ def test_a_state_elsewhere_has_to_be_named_before_sparks_checkpoint_is_removed(t
     assert flip27("retire", query.checkpoint, *REMOVE).data["error"] == said.data["error"]
     dry = flip27("retire", query.checkpoint)
     assert (dry.code, "there is nothing to remove" in dry.err) == (3, False)
-    assert "is not below the checkpoint location\n  What to do: give the stateLocation" in dry.err
+    assert "neither below the checkpoint location nor in that of --state\n  What to do: give the" in dry.err
+    assert "add --execute" not in dry.err
+    wrong = flip27(*whole, "--state", tmp_path, *REMOVE)
+    assert (wrong.code, wrong.data["error"]) == (1, said.data["error"])
     assert query.checkpoint.exists()
     assert flip27("retire", query.checkpoint, "--state", tmp_path / "state", *REMOVE).code == 0
     assert outcomes(flip27(*whole, "--keep", "state", *REMOVE))["checkpoint"] == "removed"

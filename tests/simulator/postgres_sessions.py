@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import datetime as dt
+import gc
 import io
 import random
 import re
@@ -439,6 +440,7 @@ def connect_to_model(
     random_: random.Random,
 ) -> None:
     """Let the real enumerator and reader open these sessions, and take their time and their ids from here."""
+    gc.collect()  # ends the threads that keep slots for killed queries of earlier tests
     clock = SimpleNamespace(monotonic=monotonic, sleep=sleep)
     for module in (poller, server, chunk_rows, log):
         patches.setattr(module, "time", clock)

@@ -11,9 +11,9 @@ import pytest
 
 from flip27_source.errors import CorruptStateError, OptionError, StateLocationError
 from flip27_source.savepoints.format import write_savepoint
-from flip27_source.snapshots.locations import Lineage, find_lineages
+from flip27_source.snapshots.locations import Lineage, find_lineages, lineages_in
 from flip27_source.snapshots.offsets import Offset
-from flip27_source.snapshots.store import open_store
+from flip27_source.snapshots.store import MemoryStore, open_store
 from tests.cli.command_line import flip27
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import STORAGE, FileQuery, log_batch, log_commit, view_rows
@@ -231,3 +231,12 @@ def test_a_spark_checkpoint_and_its_state_are_read_from_an_object_store(
     for location in (url, f"{url}/", f"{url}/flip27/"):
         lineages = find_lineages(location, storage)
         assert [Path(row["path"]).name for row in view_rows("files", lineages, storage=storage)] == ["a.txt"]
+
+
+def test_a_lineage_that_cannot_be_listed_is_not_taken_for_one_that_is_gone() -> None:
+    class Refusing(MemoryStore):
+        def list(self, folder: str) -> list[str]:
+            raise StateLocationError(f"cannot list {folder}: 403 Forbidden")
+
+    with pytest.raises(StateLocationError, match="403"):
+        lineages_in(Refusing(), ["files-4b39a1b2c3d4e5f6"])

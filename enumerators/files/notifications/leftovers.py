@@ -33,8 +33,7 @@ def leftovers_of(options: Options, state: Any) -> Iterator[Leftover]:
     for url in queues:
         name = url.rstrip("/").rpartition("/")[2]
         found = _leftover(aws, [place_of(path, name) for path in opts.paths_of(options)])
-        if found is not None:
-            yield found
+        yield found or Leftover(kind="queue", name=url, details="not found")
 
 
 def _leftover(aws: Aws, places: Sequence[Place]) -> Leftover | None:

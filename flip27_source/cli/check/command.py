@@ -28,7 +28,7 @@ from flip27_source.registry import find_enumerator
 from flip27_source.schemas.ddl import SparkOnlyError, columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.schemas.source_reader import reader_by_names
-from flip27_source.schemas.source_schema import schema_of
+from flip27_source.schemas.source_schema import has_own_schema, schema_of
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
@@ -185,6 +185,7 @@ class SourceCheck:
         self.first: FileSplit | None = None
         self.schema: pa.Schema | None = None
         self._is_chosen = False
+        self._has_looked = False
 
     def findings(self) -> Iterator[Finding]:
         """All findings; the reader that the names of files do not tell is the last one."""
@@ -244,6 +245,8 @@ class SourceCheck:
                 yield finding_of("schema", lambda: self._fits(source, first))
                 if source.options[EVENT_TIME_ORDER]:
                     yield finding_of(EVENT_TIME, lambda: backlog_in_order(source))
+        if self._ddl is not None and not self._has_looked:
+            yield finding_of("schema", lambda: self._fits(source))
 
     def _of_state(self, source: Source, state: Iterator[Finding] | None) -> Iterator[Finding]:
         if state is not None:
@@ -265,7 +268,9 @@ class SourceCheck:
             wrong = failure(source.enumerator_name, error)
             first = first or wrong
             yield wrong
-        if not issubclass(source.reader_type, FindsSchema):
+        if not issubclass(source.reader_type, FindsSchema) and not issubclass(
+            source.enumerator_type, FindsSchema
+        ):
             return
         if self._ddl is None and first is not None and first.status is Status.FAILED:
             # A server that is down or silent would be waited for once more.
@@ -275,13 +280,21 @@ class SourceCheck:
 
     def _fits(self, source: Source, first: FileSplit | None = None) -> Finding:
         """Whether the given schema, or the one that a start finds, fits the reader and the first file."""
+        self._has_looked = True
+        if self._ddl is None and self.has_state is False and source.options[STATE_LOCATION] is not None:
+            # A start looks there first, and a server that is silent would be waited for once more.
+            return skipped("schema", "not looked up, because the state location has failed", "see there")
+        if self._ddl is None and not has_own_schema(source):
+            return skipped(
+                "schema", f"reader {source.reader_name} needs one, and none is given", "give --schema"
+            )
         try:
             self.schema = schema = self._found_or_parsed(source)
         except SparkOnlyError as error:
             return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
         if first is not None:
             return _schema_fits(source, schema, first)
-        if self._ddl is None:
+        if self._ddl is None or not issubclass(source.reader_type, FindsSchema):
             return ok("schema", columns_text(schema))
         opened: Any = source.reader_type()
         opened.open(SourceReaderContext(options=source.options, schema=schema))

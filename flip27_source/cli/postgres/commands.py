@@ -30,8 +30,8 @@ group = typer.Typer(no_args_is_help=True)
     example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
     "--password-env SHOP_PASSWORD",
     answers="an object: database, slot and publication (null if there is none to drop), tables (of the "
-    "publication), kept_bytes, released_bytes, held_by (the slot that still needs the rest of "
-    "kept_bytes), statements, is_dropped.",
+    "publication), other_slots (whose queries may read the publication), kept_bytes, released_bytes, held_by "
+    "(the slot that still needs the rest of kept_bytes), statements, is_dropped.",
 )
 def drop_leftovers(
     location: Annotated[

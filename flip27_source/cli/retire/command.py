@@ -82,7 +82,6 @@ def retire(
         with_checkpoint=with_checkpoint,
         given=source_options(given_options, stored.files.storage),
         kept=frozenset(keep or ()),
-        looked_everywhere=stored.state_location is not None,
     )
     _check(query, stored.lineage)
     remains = query.remains()
@@ -152,7 +151,7 @@ def _answer(location: str, remains: Remains, *, is_done: bool) -> Answer:
     is_there = any(thing.remove is not None for thing in remains.things)
     if not is_done:
         end = "dry run: nothing was changed; add --execute to remove these things"
-        notes += [end] if is_there else [] if problems else ["there is nothing to remove"]
+        notes += [] if problems else [end] if is_there else ["there is nothing to remove"]
     columns = ("kind", "name", "outcome", "details")
     return Answer(
         data={

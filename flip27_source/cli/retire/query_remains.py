@@ -159,7 +159,6 @@ class RetiredQuery:
         with_checkpoint: whether the checkpoint is removed too.
         given: options of the sources, not parsed.
         kept: kinds of things that stay.
-        looked_everywhere: whether the user has named the state location too.
     """
 
     sources: Sequence[StoredSource]
@@ -168,7 +167,6 @@ class RetiredQuery:
     with_checkpoint: bool
     given: Mapping[str, str]
     kept: frozenset[str]
-    looked_everywhere: bool
 
     @property
     def kinds(self) -> set[str]:
@@ -247,12 +245,12 @@ class RetiredQuery:
     def _missing(self) -> Iterator[Problem]:
         """The lineages that Spark's checkpoint names and that are not found."""
         for source in self.sources:
-            if source.is_missing and not self.looked_everywhere and STATE not in self.kept:
+            if source.is_missing and STATE not in self.kept:
                 name = source.lineage.name
                 error = StateLocationError(
-                    f"the state of {name} is not below the checkpoint location",
-                    remedy="give the stateLocation of the query with --state; if the state was removed "
-                    f"before, add --keep {STATE}",
+                    f"the state of {name} is neither below the checkpoint location nor in that of --state",
+                    remedy="give the stateLocation of the query with --state, or retire each, if its sources "
+                    f"have several (flip27 retire STATE); if the state was removed before: --keep {STATE}",
                 )
                 yield Problem(lineage=name, error=error)
 

@@ -70,7 +70,7 @@ def requests_that_fail(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> lis
     return requests
 
 
-NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "100", "discoveryRetries": 7}
+NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "100"}
 
 
 def test_a_first_start_fails_soon_if_the_brokers_cannot_be_reached(
@@ -81,10 +81,11 @@ def test_a_first_start_fails_soon_if_the_brokers_cannot_be_reached(
         read(kafka, "orders", **NOWHERE)
     assert "kafka.bootstrap.servers" in str(refused.value.remedy)
     assert len(requests) == 2
-    requests.clear()
-    with pytest.raises(AccessError):
-        read(kafka, "orders", **NOWHERE, **{"fetchOffset.numRetries": 4})
-    assert len(requests) == 5
+    for retries in ("fetchOffset.numRetries", "discoveryRetries"):
+        requests.clear()
+        with pytest.raises(AccessError):
+            read(kafka, "orders", **NOWHERE, **{retries: 4})
+        assert len(requests) == 5, retries
 
 
 def test_a_query_that_continues_retries_until_the_brokers_are_back(
@@ -94,7 +95,7 @@ def test_a_query_that_continues_retries_until_the_brokers_are_back(
     before = read(kafka, topic)
     before.stop()
     requests = requests_that_fail(monkeypatch, clock)
-    after = stream(kafka, topic, store=before.store, **NOWHERE)
+    after = stream(kafka, topic, store=before.store, **NOWHERE, discoveryRetries=7)
     after.logs = before.logs
     with pytest.raises(AccessError):
         after.process_all_available()
