@@ -49,10 +49,8 @@ class TimePattern:
         # Matches may overlap, and a star may stand for as much or as little text as possible: any other date
         # that the path may mean is found.
         found = "".join(parts)
-        lazy = found.replace(_STAR, f"{_STAR}?")
-        return cls(
-            text, _NAMES[len(units) - 1], tuple(re.compile(f"(?={one})", re.DOTALL) for one in (found, lazy))
-        )
+        both = dict.fromkeys((found, found.replace(_STAR, f"{_STAR}?")))
+        return cls(text, _NAMES[len(units) - 1], tuple(re.compile(f"(?={one})", re.DOTALL) for one in both))
 
     def times_in(self, path: str, zone: dt.tzinfo) -> EventTimeRange:
         """The times that the date in a path stands for: all of a day, for instance.

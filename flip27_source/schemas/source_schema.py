@@ -40,7 +40,7 @@ def schema_of(source: Source, *, records: bool = True) -> pa.Schema:
     own = source.reader_type.default_schema(source.options)
     if own is not None:
         return own
-    finder = _finder(source)
+    finder = schema_finder(source)
     reader: Any = source.reader_type
     if not has_own_schema(source):
         raise SchemaError(
@@ -70,12 +70,13 @@ def schema_of(source: Source, *, records: bool = True) -> pa.Schema:
 
 def has_own_schema(source: Source) -> bool:
     """Whether a schema can be found if the user gives none."""
-    if _finder(source) is not None or source.reader_type.default_schema(source.options) is not None:
+    if schema_finder(source) is not None or source.reader_type.default_schema(source.options) is not None:
         return True
     return issubclass(source.reader_type, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
 
 
-def _finder(source: Source) -> type[FindsSchema] | None:
+def schema_finder(source: Source) -> type[FindsSchema] | None:
+    """The class of a source that finds its schema, such as that of a table; None if none does."""
     kinds: tuple[type, ...] = (source.reader_type, source.enumerator_type)
     return next((kind for kind in kinds if issubclass(kind, FindsSchema)), None)
 
@@ -141,7 +142,9 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
         return error
     storage = schema_storage(source, store)
     if storage is None:
-        hints = f'set .option("schemaHints", "{error.columns}"), or' if _finder(source) is None else "set"
+        hints = (
+            f'set .option("schemaHints", "{error.columns}"), or' if schema_finder(source) is None else "set"
+        )
         remedy = f"{hints} a stateLocation, where they are recorded automatically; then start the query again"
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
     recorded = storage.add(parse_columns(error.columns), widens=mode == WIDENING_MODE)

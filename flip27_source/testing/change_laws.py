@@ -13,6 +13,7 @@ from typing import Any
 from .. import edits
 from ..errors import EditError
 from ..reader import SplitReader
+from ..snapshots.offsets import Offset
 from ..source_options import STATE_LOCATION
 from ..values.differences import shown
 from .engine import MicroBatchEngine
@@ -124,8 +125,7 @@ def _changed(check: SourceCheck, changes: Changes, *, restarts: bool = False) ->
         if restarts and batch.rows:
             engine.restart()
         if left:
-            changes.change()
-            engine.now_ms += REST_MS
+            _change(engine, changes)
             left -= 1
     return engine
 
@@ -133,8 +133,7 @@ def _changed(check: SourceCheck, changes: Changes, *, restarts: bool = False) ->
 def _changed_in_crashes(check: SourceCheck, changes: Changes) -> MicroBatchEngine:
     engine = check.engine()
     for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
-        changes.change()
-        engine.now_ms += REST_MS
+        _change(engine, changes)
         engine.crash_at(step)
         try:
             engine.process_all_available()
@@ -241,9 +240,9 @@ def unread_splits_are_read_later(check: SourceCheck, changes: Changes) -> None:
 
 
 def _retried(check: SourceCheck, changes: Changes, folder: str, *, is_begun: bool, when: str) -> None:
-    options = check.given.resolve().options
-    location = options[STATE_LOCATION] or folder
-    reader_type, fails = _failing(check.given.resolve().reader_type)
+    source = check.given.resolve()
+    location = source.options[STATE_LOCATION] or folder
+    reader_type, fails = _failing(source.reader_type)
     given = replace(check.given, reader=reader_type).with_options(
         onSplitError="quarantine", maxSplitAttempts="1", stateLocation=location
     )
@@ -254,8 +253,8 @@ def _retried(check: SourceCheck, changes: Changes, folder: str, *, is_begun: boo
         return
     _change(engine, changes)
     engine.process_all_available()
-    lineage, _, _ = json.loads(engine.logs.offsets[-1])["state"]["file"].partition("/")
-    storage = options.with_prefix("storage.")
+    lineage = Offset.from_json(json.loads(engine.logs.offsets[-1])).lineage
+    storage = source.options.with_prefix("storage.")
     try:
         edits.submit(
             edits.plan(

@@ -391,24 +391,9 @@ def _splits_are_values(check: SourceCheck) -> None:
     check_frozen(check.given.resolve().enumerator_type)
 
 
-def _changes_arrive(check: SourceCheck) -> None:
-    if check.changes is not None:
-        changes_arrive(check, check.changes)
-
-
-def _changes_while_reading(check: SourceCheck) -> None:
-    if check.changes is not None:
-        changes_while_reading(check, check.changes)
-
-
-def _losses_are_told(check: SourceCheck) -> None:
-    if check.changes is not None:
-        losses_are_told(check, check.changes)
-
-
-def _unread_splits_are_read_later(check: SourceCheck) -> None:
-    if check.changes is not None:
-        unread_splits_are_read_later(check, check.changes)
+def _of_changes(law: Callable[[SourceCheck, Changes], None]) -> Callable[[SourceCheck], None]:
+    """The law, for sources of changes only."""
+    return lambda check: None if check.changes is None else law(check, check.changes)
 
 
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
@@ -433,10 +418,13 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("added rows are read exactly once", _growth),
     Law("an error while reading is not taken for the end of a split (R12)", _errors),
     Law("changed rows appear once per key when a batch is run again (R16)", _updates),
-    Law("changes add up to the table of the source, whenever they come", _changes_arrive),
-    Law("changes add up to the table of the source, while rows are read", _changes_while_reading),
-    Law("splits that could not be read are read later, or stop the query", _unread_splits_are_read_later),
-    Law("data that is gone is reported, or stops the query (R12)", _losses_are_told),
+    Law("changes add up to the table of the source, whenever they come", _of_changes(changes_arrive)),
+    Law("changes add up to the table of the source, while rows are read", _of_changes(changes_while_reading)),
+    Law(
+        "splits that could not be read are read later, or stop the query",
+        _of_changes(unread_splits_are_read_later),
+    ),
+    Law("data that is gone is reported, or stops the query (R12)", _of_changes(losses_are_told)),
 )
 
 

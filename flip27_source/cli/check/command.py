@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from flip27_source.coordination.context import CoordinatorSettings
-from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.subtask_reports import ReportDemand
-from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.reports import report_demand
-from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.readers_by_name import reader_for
@@ -28,7 +24,7 @@ from flip27_source.registry import find_enumerator
 from flip27_source.schemas.ddl import SparkOnlyError, columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.schemas.source_reader import reader_by_names
-from flip27_source.schemas.source_schema import has_own_schema, schema_of
+from flip27_source.schemas.source_schema import has_own_schema, schema_finder, schema_of
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
@@ -47,7 +43,7 @@ from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, STATE_L
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
 from .event_time import CHECK as EVENT_TIME
-from .event_time import backlog_in_order
+from .event_time import backlog_in_order, new_enumerator
 from .executors import executors
 from .locations import asked_root, has_path, path_of, queues, shared_probe, source_path, state_location
 from .machine import (
@@ -268,9 +264,7 @@ class SourceCheck:
             wrong = failure(source.enumerator_name, error)
             first = first or wrong
             yield wrong
-        if not issubclass(source.reader_type, FindsSchema) and not issubclass(
-            source.enumerator_type, FindsSchema
-        ):
+        if schema_finder(source) is None:
             return
         if self._ddl is None and first is not None and first.status is Status.FAILED:
             # A server that is down or silent would be waited for once more.
@@ -281,7 +275,7 @@ class SourceCheck:
     def _fits(self, source: Source, first: FileSplit | None = None) -> Finding:
         """Whether the given schema, or the one that a start finds, fits the reader and the first file."""
         self._has_looked = True
-        if self._ddl is None and self.has_state is False and source.options[STATE_LOCATION] is not None:
+        if self._ddl is None and not self.has_state and source.options[STATE_LOCATION] is not None:
             # A start looks there first, and a server that is silent would be waited for once more.
             return skipped("schema", "not looked up, because the state location has failed", "see there")
         if self._ddl is None and not has_own_schema(source):
@@ -321,9 +315,7 @@ class SourceCheck:
 def _created(source: Source, *, is_chosen: bool) -> Finding:
     """Create the coordinator and the enumerator, which refuse options that contradict each other."""
     if has_path(source.options) or not issubclass(source.enumerator_type, FilesEnumerator):
-        unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
-        settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
-        SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator.close()
+        new_enumerator(source).close()
     why = ", chosen as at a start, because no reader is given" if is_chosen else ""
     return ok("options", f"enumerator {source.enumerator_name}, reader {source.reader_name}{why}")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from typing import Any
 
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.event_time_order import smallest_delay_ms
 from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver.background import BackgroundRunner
+from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.options import DISCOVERY
@@ -48,15 +50,19 @@ def backlog_in_order(source: Source) -> Finding:
 
 def _files(source: Source) -> list[FileSplit]:
     listed = replace(source, options=source.options.with_values({DISCOVERY: "listing"}))
-    settings = CoordinatorSettings.of(
-        listed, Boundedness.CONTINUOUS_UNBOUNDED, reports=ReportDemand.NONE, one_batch=False, cores=1
-    )
-    enumerator = SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator
+    enumerator = new_enumerator(listed)
     assert isinstance(enumerator, FilesEnumerator)
     try:
         return list(enumerator.discover(None).splits)
     finally:
         enumerator.close()
+
+
+def new_enumerator(source: Source) -> SplitEnumerator[Any]:
+    """The enumerator of a first start, with its coordinator; neither is started."""
+    unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
+    settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
+    return SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator
 
 
 def _text(time_us: int) -> str:
