@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic
 
 from .enumerator_context import SplitEnumeratorContext
 from .errors import ContractError, DataLossError
+from .event_time import EventTimeRange
 from .events import SourceEvent
 from .options import Option, Options
 from .split import SplitSize, SplitT, size_of
@@ -286,6 +287,37 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             # The next batch stops the query for this loss; the batch that is being planned need not fail.
             return UNKNOWN_BACKLOG
         return Backlog.of(size_of(cut.read) for cut in cuts if cut is not None)
+
+    def end_of_data(self, live: Sequence[SplitT]) -> bool:
+        """Nothing is left to read: every batch is complete, no split waits, and no live split has data now.
+
+        Called when the next batch would be empty, once no first round of asynchronous work is awaited. If it
+        returns True, the live splits are finished, and planning goes on with what the enumerator has then.
+        """
+        return False
+
+    @classmethod
+    def tells_switch(cls, options: Options) -> bool:
+        """Whether :meth:`switch_position` will tell where the source has ended; I/O is not allowed."""
+        return cls.switch_position is not SplitEnumerator.switch_position
+
+    def switch_position(
+        self, last: EventTimeRange | None, live: Sequence[SplitT]
+    ) -> dt.datetime | str | None:
+        """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.
+
+        Called once, at the end of its data (FLIP-150: the switch of a HybridSource). What it returns becomes
+        the ``{switch}`` in the options of the next source.
+
+        Args:
+            last: the event times of the split that ends last; None if no split has any.
+            live: the live splits, at the positions that they have reached.
+
+        Returns:
+            An event time; or the text of another place, such as a number or an LSN. None: the source was
+            empty, so the next one starts at its beginning. The default is the largest event time.
+        """
+        return None if last is None else last.latest
 
     def close(self) -> None:
         """End the run; not called if the process is killed."""

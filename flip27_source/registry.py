@@ -23,6 +23,7 @@ _BUILT_IN = {
     ENUMERATOR_GROUP: {
         "files": "flip27_source.enumerators.files.enumerator:FilesEnumerator",
         "http": "flip27_source.enumerators.http_api.enumerator:HttpEnumerator",
+        "hybrid": "flip27_source.enumerators.hybrid.enumerator:HybridEnumerator",
         "kafka": "flip27_source.enumerators.kafka.enumerator:KafkaEnumerator",
         "mysql": "flip27_source.enumerators.mysql.enumerator:MysqlEnumerator",
         "postgres": "flip27_source.enumerators.postgres.enumerator:PostgresEnumerator",

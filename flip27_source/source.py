@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
-from .enumerator_mixins import PerformsActions, check_bases
-from .errors import ContractError, OptionError
+from .enumerator_mixins import ComposedOfSources, PerformsActions, check_bases
+from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
 from .reader import SplitReader, YieldsProgress
@@ -106,7 +106,7 @@ class Source:
                     remedy='add .option("reader", "json"), or csv, parquet, text, binary, '
                     "package.module:Class",
                 )
-            reader = find_reader(reader_name)
+            reader = reader_class(enumerator, reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values({**implied, **enumerator.implied_options(options)})
         _check_targets(options, reader)
@@ -143,6 +143,8 @@ def chosen_enumerator(
                 "postgres, sql, http, or another enumerator",
             )
         enumerator = find_enumerator(name)
+    if issubclass(enumerator, ComposedOfSources):
+        enumerator = enumerator.composed(names)
     check_bases(enumerator)
     for given, count in Counter(enumerator.position_names.values()).items():
         if count > 1:
@@ -157,6 +159,39 @@ def named_reader(raw_options: Mapping[str, str], enumerator: type[SplitEnumerato
     """The reader that the options name, or that the enumerator brings; None if there is none."""
     names = {key.lower(): value for key, value in raw_options.items()}
     return names.get(READER.name, enumerator.default_reader)
+
+
+def reader_class(enumerator: type[SplitEnumerator[Any]], name: str) -> type[SplitReader[Any]]:
+    """The class of the reader with this name, for a source with this enumerator.
+
+    Raises:
+        RegistryError: the name is unknown, or the class cannot be imported.
+        OptionError: the enumerator has a reader of its own.
+    """
+    if not issubclass(enumerator, ComposedOfSources):
+        return find_reader(name)
+    if name != enumerator.default_reader:
+        raise OptionError(
+            f"option reader is {name}, and the enumerator consists of sources that have readers of their own",
+            remedy="set the reader of each source, such as hybrid.1.reader",
+        )
+    reader: type[SplitReader[Any]] = enumerator.composed_reader
+    return reader
+
+
+def stored_enumerator(name: str, start_options: Mapping[str, str]) -> type[SplitEnumerator[Any]]:
+    """The enumerator's class of a stored source, by the name and the options that its state has.
+
+    Raises:
+        RegistryError: the class cannot be found here.
+    """
+    kind = find_enumerator(name)
+    if not issubclass(kind, ComposedOfSources):
+        return kind
+    try:
+        return kind.composed({option.lower(): text for option, text in start_options.items()})
+    except OptionError as error:
+        raise RegistryError(f"the sources of {name} are not known: {error.what}") from error
 
 
 def uid_of(options: Options, enumerator_name: str) -> str:

@@ -6,6 +6,7 @@ format can be read in parts.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
+from flip27_source.event_time import EventTimeRange
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.leftovers import LeavesThings, Leftover
@@ -42,7 +44,12 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits
 from flip27_source.source_checks import ChecksBeforeStart, ChoosesReader
-from flip27_source.source_options import DISCOVERY_RETRIES, MAX_PARTITION_BYTES, READER_BY_NAMES
+from flip27_source.source_options import (
+    DISCOVERY_RETRIES,
+    EVENT_TIME_ORDER,
+    MAX_PARTITION_BYTES,
+    READER_BY_NAMES,
+)
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -188,6 +195,18 @@ class FilesEnumerator(
         times = {file.split_id: file.event_time for file in files}
         self._waits_for_times = False
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
+
+    @classmethod
+    def tells_switch(cls, options: Options) -> bool:
+        return bool(options[EVENT_TIME_ORDER])
+
+    def switch_position(
+        self, last: EventTimeRange | None, live: Sequence[FileSplit]
+    ) -> dt.datetime | str | None:
+        """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
+        if last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
+            return super().switch_position(last, live)
+        return last.earliest
 
     def close(self) -> None:
         if self._notifications is not None:

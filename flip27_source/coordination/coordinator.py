@@ -169,6 +169,11 @@ class SourceCoordinator(Generic[SplitT]):
         sizer = self._sizer
         bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
         batch = self._collector.collect(bounds, steady_ms)
+        while not batch and not is_discovering() and self.enumerator.end_of_data(self._ledger.live):
+            for split in self._ledger.live:
+                self._ledger.ended(split.split_id)
+            self._context.moved_on(())
+            batch = self._collector.collect(bounds, steady_ms)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()

@@ -1,0 +1,147 @@
+"""The reader of a chain: each split is read by the reader of its part."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from flip27_source.errors import SplitReadError
+from flip27_source.events import Progress
+from flip27_source.options import Options
+from flip27_source.reader import Output, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.hybrid.parts import Part, PartSplit
+
+
+class HybridReader(SplitReader[Any]):
+    """Opens the reader of a part at the first split of that part; ``reader_class_for`` makes its class.
+
+    Attributes:
+        parts: the parts of the chain.
+    """
+
+    parts: ClassVar[tuple[Part, ...]] = ()
+
+    def __init__(self) -> None:
+        self._made: dict[int, SplitReader[Any]] = {}
+        self._opened: set[int] = set()
+
+    @classmethod
+    def quarantines(cls, options: Options) -> bool:
+        return any(part.reader_type.quarantines(part.source(options).options) for part in cls.parts)
+
+    def handle_source_event(self, event: Any) -> None:
+        for part in self.parts:
+            if type(event) in part.reader_type.resolve_event_types():
+                self._reader(part).handle_source_event(event)
+
+    def is_repeatable(self, split: PartSplit) -> bool:
+        part = self.parts[split.number - 1]
+        # Asked before the reader is opened.
+        return part.enumerator_type.repeatable and self._unopened(part).is_repeatable(split.split)
+
+    def must_read(self, split: PartSplit) -> bool:
+        return self._reader(self.parts[split.number - 1]).must_read(split.split)
+
+    def read(self, split: PartSplit) -> Output:
+        part = self.parts[split.number - 1]
+        reader = self._reader(part)
+        with _own_option(part), part.naming_itself():
+            for item in reader.read(split.split):
+                if isinstance(item, Progress) and item.split is not None:
+                    yield Progress(part.wrapped(item.split))
+                else:
+                    yield item
+        if issubclass(type(self), YieldsProgress) and not isinstance(reader, YieldsProgress):
+            # Its source has whole splits, which end with their last row.
+            yield Progress(None)
+
+    def close(self) -> None:
+        for number in self._opened:
+            self._made[number].close()
+
+    def _unopened(self, part: Part) -> SplitReader[Any]:
+        return self._made.setdefault(part.number, part.reader_type())
+
+    def _reader(self, part: Part) -> SplitReader[Any]:
+        reader = self._unopened(part)
+        if part.number not in self._opened:
+            with part.naming_itself():
+                reader.open(_context_of(part, self.context))
+            self._opened.add(part.number)
+        return reader
+
+
+class _ReadsTogether(ReadsTogether[Any]):
+    """For a chain of which some part has a reader that reads splits together."""
+
+    def read_together(self, splits: Sequence[PartSplit]) -> Output:
+        for number, group in itertools.groupby(splits, key=lambda split: split.number):
+            part = self.parts[number - 1]
+            reader, own = self._reader(part), [split.split for split in group]
+            with _own_option(part), part.naming_itself():
+                if isinstance(reader, ReadsTogether):
+                    yield from reader.read_together(own)
+                else:
+                    for split in own:
+                        yield from reader.read(split)
+
+
+def reader_class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
+    """The class of the reader of a chain of these parts."""
+    kinds = [part.reader_type for part in parts]
+    together = (_ReadsTogether,) if any(issubclass(kind, ReadsTogether) for kind in kinds) else ()
+    pages = (YieldsProgress,) if any(issubclass(kind, YieldsProgress) for kind in kinds) else ()
+    body = {
+        "__module__": __name__,
+        "parts": parts,
+        "event_types": tuple(dict.fromkeys(event for kind in kinds for event in kind.resolve_event_types())),
+        "repeatable": all(kind.repeatable for kind in kinds),
+        "loses_whole_splits": any(kind.loses_whole_splits for kind in kinds),
+        "ignored_by": tuple(part.option_name(name) for part in parts for name in part.reader_type.ignored_by),
+    }
+    return type("HybridReader", (*together, *pages, HybridReader), body)
+
+
+def _context_of(part: Part, context: SourceReaderContext) -> SourceReaderContext:
+    """The context as the reader of a part sees it: its options, and the ids and splits of its source."""
+    ours = part.split_id("")
+
+    def lost(what: str, split_id: str | None, remedy: str | None) -> None:
+        name = None if split_id is None else part.split_id(split_id)
+        context.loss_reporter(f"{part.title}: {what}", name, remedy)
+
+    def taken(split: Any, error: str, split_id: str) -> None:
+        context.part_taker(part.wrapped(split), error, part.split_id(split_id))
+
+    return dataclasses.replace(
+        context,
+        options=part.source(context.options).options,
+        end_positions={
+            name.removeprefix(ours): None if end is None else end.split
+            for name, end in context.end_positions.items()
+            if name.startswith(ours)
+        },
+        quarantined_before=frozenset(
+            name.removeprefix(ours) for name in context.quarantined_before if name.startswith(ours)
+        ),
+        savepoint_opener=lambda name: context.savepoint_opener(f"{part.number}-{name}"),
+        loss_reporter=lost,
+        part_taker=taken,
+    )
+
+
+@contextlib.contextmanager
+def _own_option(part: Part) -> Iterator[None]:
+    """Name the option that leaves an unreadable split out as the chain has it."""
+    try:
+        yield
+    except SplitReadError as error:
+        if error.ignored_by is not None:
+            named: Any = error
+            named.ignored_by = part.option_name(error.ignored_by)
+        raise
