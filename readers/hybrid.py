@@ -76,7 +76,7 @@ class HybridReader(SplitReader[Any]):
         return reader
 
 
-class _ReadsTogether(ReadsTogether[Any]):
+class _TogetherReader(HybridReader, ReadsTogether[Any]):
     """For a chain of which some part has a reader that reads splits together."""
 
     def read_together(self, splits: Sequence[PartSplit]) -> Output:
@@ -94,7 +94,7 @@ class _ReadsTogether(ReadsTogether[Any]):
 def reader_class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
     """The class of the reader of a chain of these parts."""
     kinds = [part.reader_type for part in parts]
-    together = (_ReadsTogether,) if any(issubclass(kind, ReadsTogether) for kind in kinds) else ()
+    together = any(issubclass(kind, ReadsTogether) for kind in kinds)
     pages = (YieldsProgress,) if any(issubclass(kind, YieldsProgress) for kind in kinds) else ()
     body = {
         "__module__": __name__,
@@ -104,7 +104,7 @@ def reader_class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
         "loses_whole_splits": any(kind.loses_whole_splits for kind in kinds),
         "ignored_by": tuple(part.option_name(name) for part in parts for name in part.reader_type.ignored_by),
     }
-    return type("HybridReader", (*together, *pages, HybridReader), body)
+    return type("HybridReader", (*pages, _TogetherReader if together else HybridReader), body)
 
 
 def _context_of(part: Part, context: SourceReaderContext) -> SourceReaderContext:

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.checks import ChainChecks
+from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.hooks import ChainHooks
 from flip27_source.enumerators.hybrid.options import HYBRID_OPTIONS, SWITCH_OVERLAP
 from flip27_source.enumerators.hybrid.parts import (
@@ -31,7 +31,7 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
 from flip27_source.errors import OptionError, ProtocolError
-from flip27_source.event_time import EventTimeRange, event_time_of
+from flip27_source.event_time import event_time_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.readers.hybrid import reader_class_for
