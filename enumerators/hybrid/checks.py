@@ -38,8 +38,8 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
         """
         if (options.get(SCHEMA_EVOLUTION_MODE.name) or "none") != "none":
             raise OptionError(
-                f"option {SCHEMA_EVOLUTION_MODE.name} is {options[SCHEMA_EVOLUTION_MODE]}, and the sources of "
-                "a chain have one schema, which does not change",
+                f"option {SCHEMA_EVOLUTION_MODE.name} is {options[SCHEMA_EVOLUTION_MODE]}, and the sources "
+                "of a chain have one schema, which does not change",
                 remedy=f"remove {SCHEMA_EVOLUTION_MODE.name}",
             )
         implied: dict[Option[Any], Any] = {SCHEMA_EVOLUTION_MODE: "none"}

@@ -2,8 +2,8 @@
 
 All parts but the last are read as in a bounded run. When one has nothing left, the next one is made, with the
 place where the former has ended in its options; that place and the first splits of the next part are in one
-checkpoint, so no crash separates them. A part that has ended is kept: its actions may still be due, and a split
-of it may be retried.
+checkpoint, so no crash separates them. A part that has ended is kept: its actions may still be due, and a
+split of it may be retried.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from flip27_source.readers.hybrid import reader_class_for
 class _MadePart:
     part: Part
     context: PartContext
+    options: Options
     enumerator: SplitEnumerator[Any]
 
 
@@ -140,7 +141,8 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[PartSplit]) -> None:
         for made, own in self._by_part(splits):
-            made.enumerator.notify_splits_finished(checkpoint_id, own)
+            if made.part.enumerator_type.wants_finished_splits(made.options):
+                made.enumerator.notify_splits_finished(checkpoint_id, own)
 
     def notify_splits_quarantined(self, checkpoint_id: int, splits: Sequence[PartSplit]) -> None:
         for made, own in self._by_part(splits):
@@ -173,7 +175,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         with part.naming_itself():
             options = part.source(self.options_given, switch).options
             enumerator = part.enumerator_type(inner, options, state)
-        self._made.append(_MadePart(part=part, context=inner, enumerator=enumerator))
+        self._made.append(_MadePart(part=part, context=inner, options=options, enumerator=enumerator))
 
     def _assigned(self, split: Any) -> None:
         times = event_time_of(split)
@@ -239,9 +241,7 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridEnumerator]:
         "state_version": joint_version([kind.state_version for kind in kinds]),
         "event_types": tuple(dict.fromkeys(event for kind in kinds for event in kind.resolve_event_types())),
         "leaves": tuple(dict.fromkeys(one for kind in kinds for one in getattr(kind, "leaves", ()))),
-        "position_names": {
-            f"split.{path}": name for kind in kinds for path, name in kind.position_names.items()
-        },
+        "position_names": {path: name for part in parts for path, name in part.position_names()},
     }
     base = BoundingHybridEnumerator if bounds else HybridEnumerator
     return type("HybridEnumerator", (base,), body)

@@ -71,6 +71,13 @@ class ChainHooks(
         return msgspec.structs.replace(state, **changed) if changed else state
 
     @classmethod
+    def wants_finished_splits(cls, options: Options) -> bool:
+        """Whether the enumerator of a part wants them."""
+        return any(
+            part.enumerator_type.wants_finished_splits(part.source(options).options) for part in cls.parts
+        )
+
+    @classmethod
     def set_apart(cls, cut: PartSplit) -> PartSplit:
         return cls.parts[cut.number - 1].wrapped(cls._kind_of(cut).set_apart(cut.split))
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, get_args, get_type_hints
 
 import msgspec
 
@@ -133,6 +133,17 @@ class Part:
     def option_name(self, name: str) -> str:
         """The name in the chain of an option of its source."""
         return f"{PREFIX}{self.number}.{name}"
+
+    def position_names(self) -> Iterator[tuple[str, str]]:
+        """The names of the fields in its splits: those that its source gives them, or their own."""
+        given = self.enumerator_type.position_names
+        kind = self.enumerator_type.resolve_split_type()
+        for one in get_args(kind) or (kind,):
+            for name in getattr(one, "__struct_fields__", None) or get_type_hints(one):
+                if name != "split_id" and name not in given.values():
+                    yield f"split.{name}", given.get(name, name)
+        for path, name in given.items():
+            yield f"split.{path}", name
 
     def split_id(self, inner: str) -> str:
         """The id in the chain of a split of its source."""
