@@ -4,6 +4,7 @@ Authors of sources import from here; this module does not import pyspark until i
 """
 
 from ._version import __version__
+from .chains import hybrid
 from .discovery import DiscoveringEnumerator, Discovery
 from .enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnumeratorContext
@@ -81,6 +82,7 @@ __all__ = [
     "SplitSize",
     "YieldsProgress",
     "__version__",
+    "hybrid",
     "parsed",
     "register",
     "start_in_turn",

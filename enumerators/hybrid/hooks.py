@@ -250,7 +250,7 @@ class ChainHooks(
 
     @classmethod
     def upgrade_split(cls, version: int, raw: Any) -> Any:
-        part = cls.parts[int(raw["type"]) - 1]
+        part = cls.parts[int(raw["part"]) - 1]
         was = version_in(version, part)
         if was == part.enumerator_type.split_version:
             return raw

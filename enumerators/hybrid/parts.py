@@ -257,7 +257,13 @@ def _part_of_classes(
 def _tagged(name: str, number: int, base: type[Any], fields: list[tuple[str, Any]]) -> Any:
     """The struct of a part's values, whose stored form tells the number of the part."""
     return msgspec.defstruct(
-        f"{name}{number}", fields, bases=(base,), namespace={"number": number}, tag=str(number), frozen=True
+        f"{name}{number}",
+        fields,
+        bases=(base,),
+        namespace={"number": number},
+        tag_field="part",
+        tag=str(number),
+        frozen=True,
     )
 
 
