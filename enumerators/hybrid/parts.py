@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Optional, get_args, get_type_hints
 import msgspec
 
 from flip27_source.enumerator import SplitEnumerator
-from flip27_source.enumerator_mixins import ComposedOfSources, PerformsActions
+from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.hybrid.switch import Switch, check_placeholders, has_switch, with_switch
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of
@@ -105,12 +105,12 @@ class Part:
         Raises:
             OptionError, RegistryError, ContractError: its enumerator or reader is not set or invalid.
         """
-        kind, name = chosen_enumerator(raw)
-        if issubclass(kind, ComposedOfSources):
+        if raw.get(ENUMERATOR.name, "").lower() == PREFIX.rstrip("."):
             raise OptionError(
-                f"option {PREFIX}{number}.enumerator is {name}, and a chain cannot be a part of a chain",
+                f"option {PREFIX}{number}.enumerator is hybrid, and a chain cannot be a part of a chain",
                 remedy="give the sources of both chains, in order, as parts of one",
             )
+        kind, name = chosen_enumerator(raw)
         reader_name = named_reader(raw, kind)
         if reader_name is None:
             raise OptionError(

@@ -1,0 +1,257 @@
+"""Chains of sources: each is read to its end, and the next one starts where it has ended."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flip27_source import hybrid
+from flip27_source.errors import OptionError, SchemaError
+from flip27_source.readers.kafka.arrow_records import record_schema
+from flip27_source.schemas.source_schema import schema_of
+from flip27_source.source import Source
+from flip27_source.testing import MicroBatchEngine, SourceUnderTest, check_source
+from tests.batch_read import planned_read
+from tests.edits.edited import Edited
+from tests.enumerators.kafka.reading import options_of
+from tests.kafka_server import KafkaBroker, Record
+
+IDS = pa.schema([("id", pa.int64())])
+BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def sequence(start: Any, end: Any, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "sequence", {"start": start, "end": end, **more}
+
+
+def json_files(folder: Path, *ids: int, **more: Any) -> tuple[str, dict[str, Any]]:
+    """A source of one file for each id; the files are read in the order of the ids."""
+    land(folder, *ids)
+    return "files", {"path": folder, "reader": "json", **more}
+
+
+def land(folder: Path, *ids: int) -> None:
+    folder.mkdir(exist_ok=True)
+    for number in ids:
+        path = folder / f"{number}.json"
+        path.write_text(json.dumps({"id": number}))
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))
+
+
+def read(chain: Mapping[str, str], **given: Any) -> list[int]:
+    engine = MicroBatchEngine(chain, schema=IDS, **given)
+    engine.process_all_available()
+    return [row[0] for row in engine.rows]
+
+
+def test_each_source_is_read_to_its_end_before_the_next_one_starts(tmp_path: Path) -> None:
+    chain = hybrid(
+        sequence(0, 3), json_files(tmp_path, 50, 51), sequence(100, 102), maxFilesPerTrigger=1, parallelism=1
+    )
+    engine = MicroBatchEngine(chain, schema=IDS)
+    batches = [[row[0] for row in batch.rows] for batch in engine.process_all_available()]
+    assert batches == [[0, 1, 2], [50], [51], [100, 101]]
+
+
+def test_the_switch_is_where_the_source_before_has_ended() -> None:
+    assert read(hybrid(sequence(0, 3), sequence("{switch}", 5))) == [0, 1, 2, 3, 4]
+
+
+def test_the_switch_stays_where_it_was_when_the_query_is_restarted() -> None:
+    engine = MicroBatchEngine(hybrid(sequence(0, 3), sequence("{switch}", 7, rowsPerSplit=1)), schema=IDS)
+    engine.run_batch()
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_source_without_data_is_passed_over(tmp_path: Path) -> None:
+    assert read(hybrid(json_files(tmp_path / "none"), sequence(0, 2))) == [0, 1]
+
+
+def test_a_chain_of_many_sources_ends_with_the_last_one_and_a_bounded_run_ends() -> None:
+    parts = [sequence(0, 1), *(sequence("{switch}", end) for end in range(2, 31))]
+    assert read(hybrid(*parts), available_now=True) == list(range(30))
+
+
+def test_files_that_come_after_the_switch_are_not_read(tmp_path: Path) -> None:
+    engine = MicroBatchEngine(hybrid(json_files(tmp_path, 1), sequence(5, 8, rowsPerSplit=1)), schema=IDS)
+    engine.run_batch()
+    engine.run_batch()
+    land(tmp_path, 2)
+    engine.restart()
+    engine.process_all_available()
+    assert sorted(row[0] for row in engine.rows) == [1, 5, 6, 7]
+
+
+def test_a_chain_keeps_the_laws_of_sources() -> None:
+    middle = sequence("{switch}", 12, numSplits=2, rowsPerSplit=2)
+    check_source(hybrid(sequence(0, 7, rowsPerSplit=2), middle, sequence("{switch}", 15)))
+
+
+def test_a_chain_with_files_keeps_the_laws_of_sources(tmp_path: Path) -> None:
+    chain = hybrid(
+        sequence(0, 5, rowsPerSplit=2), json_files(tmp_path, 20, 21), sequence(30, 34, rowsPerSplit=2)
+    )
+    check_source(SourceUnderTest(options=chain, schema=IDS), fast=True)
+
+
+def test_files_are_archived_after_the_switch(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    files = json_files(tmp_path / "in", 1, cleanSource="archive", sourceArchiveDir=archive)
+    engine = MicroBatchEngine(hybrid(files, sequence(5, 6)), schema=IDS)
+    engine.process_all_available()
+    engine.restart()
+    engine.run_batch()
+    assert [path.name for path in archive.rglob("*.json")] == ["1.json"]
+
+
+def test_a_rewind_crosses_the_switch(tmp_path: Path) -> None:
+    chain = hybrid(json_files(tmp_path / "in", 1, 2, 3), sequence(7, 9), maxFilesPerTrigger=1)
+    query = Edited(tmp_path, chain, schema=IDS)
+    assert query.batches() == [[1], [2], [3], [7, 8]]
+    query.ask("rewind", to_checkpoint=2)
+    assert query.batches() == [[3], [7, 8]]
+
+
+def test_splits_are_skipped_by_the_names_that_the_chain_gives_them(tmp_path: Path) -> None:
+    chain = hybrid(json_files(tmp_path / "in", 1, 2, 3), sequence(7, 9), maxFilesPerTrigger=1)
+    query = Edited(tmp_path, chain, schema=IDS)
+    assert query.batch() == [1]
+    query.ask("skip", splits=[f"1:{tmp_path}/in/3.json"])
+    assert query.batches() == [[2], [7, 8]]
+
+
+def test_a_position_is_set_by_the_field_of_the_source(tmp_path: Path) -> None:
+    chain = hybrid(sequence(0, 2), sequence(10, 14, rowsPerSplit=1))
+    query = Edited(tmp_path, chain, schema=IDS)
+    assert [query.batch(), query.batch()] == [[0, 1], [10]]
+    query.ask("set-position", splits=["2:sequence-0"], position={"next": 13})
+    assert query.batches() == [[13]]
+
+
+def test_a_file_that_was_quarantined_before_the_switch_is_retried_after_it(tmp_path: Path) -> None:
+    files = json_files(tmp_path / "in", 1, 2, mode="FAILFAST")
+    (tmp_path / "in" / "2.json").write_text('{"id": 2}\n{broken')
+    chain = hybrid(files, sequence(7, 9, rowsPerSplit=1), onSplitError="quarantine", maxSplitAttempts=1)
+    query = Edited(tmp_path, chain, schema=IDS, max_failures=1)
+    assert [query.batch(), query.batch()] == [[1], [7]]
+    query.engine.restart(options={"hybrid.1.mode": "DROPMALFORMED"})
+    query.ask("quarantine retry", splits=[f"1:{tmp_path}/in/2.json"])
+    assert sorted(sum(query.batches(), [])) == [2, 8]
+
+
+@pytest.mark.parametrize(
+    ("chain", "says"),
+    [
+        ({"enumerator": "hybrid"}, "a chain has the parts none"),
+        ({"enumerator": "hybrid", "hybrid.1.enumerator": "sequence"}, "a chain has the parts hybrid.1"),
+        (
+            {"enumerator": "hybrid", "hybrid.1.enumerator": "sequence", "hybrid.3.enumerator": "sequence"},
+            "a chain has the parts hybrid.1, hybrid.3",
+        ),
+        (hybrid(sequence(0, 1), ("files", {"path": "/in"})), "option hybrid.2.reader is not set"),
+        (hybrid(sequence(0, 1), ("sequenze", {})), "hybrid.2: enumerator 'sequenze' is unknown"),
+        (hybrid(sequence(0, 1, ends=3), sequence(0, 1)), "option hybrid.1.ends is unknown"),
+        (hybrid(sequence(0, "x"), sequence(0, 1)), "option hybrid.1.end has the value 'x'"),
+        (hybrid(sequence("{switch}", 1), sequence(0, 1)), "no source is before it"),
+        (hybrid(sequence(0, 1), sequence("{switch:now}", 1)), "{switch:now}, which is unknown"),
+        (hybrid(sequence(0, 1), ("hybrid", {})), "a chain cannot be a part of a chain"),
+        (hybrid(sequence(0, 1), sequence(0, 1), reader="json"), "option reader is json"),
+        (
+            hybrid(("files", {"path": "/in", "reader": "json"}), sequence("{switch}", 1)),
+            "hybrid.1 (files) does not tell where it ends",
+        ),
+        (
+            hybrid(sequence(0, 1), ("files", {"path": "/in", "reader": "splits"})),
+            "whose rows only name files",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_chain_is_said_by_name(chain: dict[str, str], says: str) -> None:
+    with pytest.raises(Exception, match="(?s).*") as caught:
+        Source.resolve(chain)
+    assert says in str(caught.value)
+
+
+def test_a_chain_is_not_read_in_one_batch() -> None:
+    with pytest.raises(OptionError, match="cannot be read in one batch"):
+        planned_read(hybrid(sequence(0, 1), sequence(0, 1)), IDS)
+
+
+def test_an_event_time_is_written_as_the_option_takes_it(tmp_path: Path) -> None:
+    history = parquet_records(tmp_path, 0, 1)
+    chain = hybrid(history, ("files", {"path": "/in", "reader": "json", "modifiedAfter": "{switch}"}))
+    Source.resolve(chain)
+
+
+def parquet_records(folder: Path, *numbers: int) -> tuple[str, dict[str, Any]]:
+    """Files of Kafka's records, one for each number, which is its value and its minute."""
+    folder.mkdir(exist_ok=True)
+    schema = record_schema(include_headers=False)
+    for number in numbers:
+        record = {
+            "key": None, "value": b"%d" % number, "topic": "orders", "partition": 0, "offset": number,
+            "timestamp": BEGIN + dt.timedelta(minutes=number), "timestampType": 0,
+        }  # fmt: skip
+        pq.write_table(pa.Table.from_pylist([record], schema), folder / f"{number}.parquet")
+    ordered = {"eventTimeOrder": True, "eventTimeColumn": "timestamp"}
+    return "files", {"path": folder, "reader": "parquet", **ordered}
+
+
+def topic_of(kafka: KafkaBroker, *numbers: int) -> tuple[str, dict[str, Any]]:
+    topic = kafka.topic()
+    for number in numbers:
+        at = BEGIN + dt.timedelta(minutes=number)
+        kafka.produce(topic, [Record(value=b"%d" % number, timestamp_ms=round(at.timestamp() * 1000))])
+    given = options_of(kafka, topic, startingTimestamp="{switch}")
+    return given.pop("enumerator"), given
+
+
+def values(engine: MicroBatchEngine) -> list[int]:
+    engine.process_all_available()
+    return [int(row[1]) for row in engine.rows]
+
+
+def test_kafka_goes_on_at_the_largest_event_time_of_the_files(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
+    engine = MicroBatchEngine(hybrid(history, live, maxFilesPerTrigger=2))
+    assert values(engine) == [0, 1, 2, 3, 3, 4, 5]
+
+
+def test_the_overlap_is_read_from_both(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
+    engine = MicroBatchEngine(hybrid(history, live, switchOverlap="2 minutes", parallelism=1))
+    assert values(engine) == [0, 1, 2, 3, 1, 2, 3, 4, 5]
+
+
+def test_kafka_starts_at_its_beginning_if_there_was_no_history(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path), topic_of(kafka, 1, 2)
+    given = SourceUnderTest(options=hybrid(history, live), schema=record_schema(include_headers=False))
+    assert values(MicroBatchEngine(given)) == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_chain_of_files_and_kafka_keeps_the_laws_of_sources(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 1, 2), topic_of(kafka, 2, 3, 4, 5)
+    check_source(hybrid(history, live, maxRowsPerTrigger=2, maxFilesPerTrigger=2), fast=True)
+
+
+def test_the_schemas_of_all_sources_are_compared_before_anything_is_read(
+    tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    history, live = parquet_records(tmp_path, 0), topic_of(kafka)
+    assert (
+        schema_of(Source.resolve(hybrid(history, live))).names == record_schema(include_headers=False).names
+    )
+    with pytest.raises(SchemaError, match="column 1 is key binary, and id int64"):
+        schema_of(Source.resolve(hybrid(history, sequence(0, 1))))
