@@ -133,6 +133,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     splits`` show ``lsn=500``, and ``set-position`` takes ``{"lsn": 500}``."""
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
+    switch_defaults: ClassVar[Mapping[str, str]] = {}
+    """Options, by name, that it has in a chain if it starts where the source before has ended."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         """``state`` is None only on the first start. Do no I/O here, but in :meth:`start`."""

@@ -204,6 +204,9 @@ class Part:
         with self.naming_itself():
             own, declared = self.texts(options), self.declared()
             check_placeholders(own)
+            if any(map(has_switch, own.values())):
+                defaults = self.enumerator_type.switch_defaults.items()
+                own = {name.lower(): text for name, text in defaults} | own
             if switch is None:
                 own = {name: text for name, text in own.items() if not has_switch(text)}
             else:

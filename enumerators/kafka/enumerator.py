@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,8 +23,21 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties, 
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at, offsets_between, range_split
-from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, ending, starting
+from flip27_source.enumerators.kafka.split import (
+    KafkaSplit,
+    divided,
+    fields_at,
+    offsets_between,
+    range_split,
+    split_id_of,
+)
+from flip27_source.enumerators.kafka.start_positions import (
+    ON_EXPIRED_START,
+    STARTING_OFFSETS,
+    STARTING_STRATEGY,
+    ending,
+    starting,
+)
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
@@ -47,6 +60,11 @@ class KafkaEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
+    # A partition without records since the source before has ended starts at its end.
+    switch_defaults: ClassVar[Mapping[str, str]] = {
+        STARTING_STRATEGY.name: "latest",
+        ON_EXPIRED_START.name: "loss",
+    }
     clock: ClassVar[Clock] = Clock()
     implied_options = staticmethod(opts.implied_options)
     fields_at = staticmethod(fields_at)
@@ -302,6 +320,13 @@ class KafkaEnumerator(
             result = self._results.popleft()
             if result.problem is not None:
                 raise result.problem
+            for key in result.expired:
+                self.context.report_data_loss(
+                    f"records of {split_id_of(*key)} at {self._first.option} may have been removed: it "
+                    "begins with a later one, and began earlier once",
+                    split_id=split_id_of(*key),
+                    remedy="choose a later time, or set onExpiredStart=continue to start where it begins now",
+                )
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
