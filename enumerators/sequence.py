@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, SourceEnd, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.errors import OptionError
-from flip27_source.event_time import EventTimeRange
 from flip27_source.options import FirstStartOption, NextBatchOption, Option, Options, integer, optional
 from flip27_source.split import SplitSize
 
@@ -111,7 +110,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         cut = split.next + rows * split.step
         return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
 
-    def switch_position(self, last: EventTimeRange | None, live: Sequence[SequenceSplit]) -> str:
+    def switch_position(self, end: SourceEnd[SequenceSplit]) -> str:
         """The first number that is not read."""
         return str(self.options_given[END])
 

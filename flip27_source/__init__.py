@@ -6,7 +6,7 @@ Authors of sources import from here; this module does not import pyspark until i
 from ._version import __version__
 from .chains import hybrid
 from .discovery import DiscoveringEnumerator, Discovery
-from .enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
+from .enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
 from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import (
     CompletesPositions,
@@ -72,6 +72,7 @@ __all__ = [
     "ReturnSplit",
     "SamplesSplits",
     "Segment",
+    "SourceEnd",
     "SourceEvent",
     "SourceReaderContext",
     "SourceSplit",

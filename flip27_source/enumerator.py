@@ -104,6 +104,21 @@ class Backlog:
         return numbers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEnd(Generic[SplitT]):
+    """A source of a chain that has been read to its end.
+
+    Attributes:
+        began: when it was started for the first time, by the driver's clock.
+        last: the event times of the split that ends last; None if no split has any.
+        live: the live splits, at the positions that they have reached.
+    """
+
+    began: dt.datetime
+    last: EventTimeRange | None
+    live: Sequence[SplitT]
+
+
 UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
 
 
@@ -303,23 +318,17 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Whether :meth:`switch_position` will tell where the source has ended; I/O is not allowed."""
         return cls.switch_position is not SplitEnumerator.switch_position
 
-    def switch_position(
-        self, last: EventTimeRange | None, live: Sequence[SplitT]
-    ) -> dt.datetime | str | None:
+    def switch_position(self, end: SourceEnd[SplitT]) -> dt.datetime | str | None:
         """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.
 
         Called once, at the end of its data (FLIP-150: the switch of a HybridSource). What it returns becomes
         the ``{switch}`` in the options of the next source.
 
-        Args:
-            last: the event times of the split that ends last; None if no split has any.
-            live: the live splits, at the positions that they have reached.
-
         Returns:
             An event time; or the text of another place, such as a number or an LSN. None: the source was
             empty, so the next one starts at its beginning. The default is the largest event time.
         """
-        return None if last is None else last.latest
+        return None if end.last is None else end.last.latest
 
     def close(self) -> None:
         """End the run; not called if the process is killed."""

@@ -225,13 +225,7 @@ class LimitsEdits(ABC):
 
 
 class ComposedOfSources(ABC):
-    """Optional mix-in of an enumerator that consists of other sources: its class follows from the options.
-
-    Attributes:
-        composed_reader: the class of its reader.
-    """
-
-    composed_reader: ClassVar[type[Any]]
+    """Optional mix-in of an enumerator that consists of other sources: its class follows from the options."""
 
     @classmethod
     @abstractmethod

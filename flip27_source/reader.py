@@ -332,6 +332,15 @@ class KnowsEventTimes(ABC):
         """
 
 
+class ComposedOfReaders(ABC):
+    """Optional mix-in of a reader that consists of the readers of other sources."""
+
+    @classmethod
+    @abstractmethod
+    def composed(cls, enumerator: type[Any]) -> type[SplitReader[Any]]:
+        """The class for an enumerator that consists of sources (``ComposedOfSources``)."""
+
+
 class ReadsRanges(ABC):
     """Optional mix-in of a reader of files: it can read a byte range of a file."""
 

@@ -37,6 +37,7 @@ _BUILT_IN = {
         "csv": "flip27_source.readers.csv_lines.reader:CsvLinesReader",
         "feather": "flip27_source.readers.columnar.arrow_files:ArrowReader",
         "http": "flip27_source.readers.http_api.reader:HttpReader",
+        "hybrid": "flip27_source.readers.hybrid:HybridReader",
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",
         "kafka": "flip27_source.readers.kafka.reader:KafkaReader",
         "orc": "flip27_source.readers.columnar.orc:OrcReader",

@@ -16,7 +16,7 @@ from .enumerator_mixins import ComposedOfSources, PerformsActions, check_bases
 from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
-from .reader import SplitReader, YieldsProgress
+from .reader import ComposedOfReaders, SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .schemas.inference import FindsSchema
 from .source_options import (
@@ -166,17 +166,16 @@ def reader_class(enumerator: type[SplitEnumerator[Any]], name: str) -> type[Spli
 
     Raises:
         RegistryError: the name is unknown, or the class cannot be imported.
-        OptionError: the enumerator has a reader of its own.
+        OptionError: only one of the two consists of sources.
     """
-    if not issubclass(enumerator, ComposedOfSources):
-        return find_reader(name)
-    if name != enumerator.default_reader:
+    found = find_reader(name)
+    if issubclass(found, ComposedOfReaders) is not issubclass(enumerator, ComposedOfSources):
         raise OptionError(
-            f"option reader is {name}, and the enumerator consists of sources that have readers of their own",
-            remedy="set the reader of each source, such as hybrid.1.reader",
+            f"option reader is {name}, and the enumerator is {enumerator.__qualname__}",
+            remedy="remove the option reader: each source of a chain has a reader of its own, such as "
+            "hybrid.1.reader, and no other source has the reader of a chain",
         )
-    reader: type[SplitReader[Any]] = enumerator.composed_reader
-    return reader
+    return found.composed(enumerator) if issubclass(found, ComposedOfReaders) else found
 
 
 def stored_enumerator(name: str, start_options: Mapping[str, str]) -> type[SplitEnumerator[Any]]:

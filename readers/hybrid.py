@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,14 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from flip27_source.errors import SplitReadError
 from flip27_source.events import Progress
 from flip27_source.options import Options
-from flip27_source.reader import Output, ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.reader import (
+    ComposedOfReaders,
+    Output,
+    ReadsTogether,
+    SourceReaderContext,
+    SplitReader,
+    YieldsProgress,
+)
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.hybrid.parts import Part, PartSplit
 
 
-class HybridReader(SplitReader[Any]):
-    """Opens the reader of a part at the first split of that part; ``reader_class_for`` makes its class.
+class HybridReader(ComposedOfReaders, SplitReader[Any]):
+    """Opens the reader of a part at the first split of that part.
 
     Attributes:
         parts: the parts of the chain.
@@ -29,6 +37,10 @@ class HybridReader(SplitReader[Any]):
     def __init__(self) -> None:
         self._made: dict[int, SplitReader[Any]] = {}
         self._opened: set[int] = set()
+
+    @classmethod
+    def composed(cls, enumerator: type[Any]) -> type[SplitReader[Any]]:
+        return _class_for(enumerator.parts)
 
     @classmethod
     def quarantines(cls, options: Options) -> bool:
@@ -91,7 +103,8 @@ class _TogetherReader(HybridReader, ReadsTogether[Any]):
                         yield from reader.read(split)
 
 
-def reader_class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
+@functools.lru_cache(maxsize=64)
+def _class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
     """The class of the reader of a chain of these parts."""
     kinds = [part.reader_type for part in parts]
     together = any(issubclass(kind, ReadsTogether) for kind in kinds)

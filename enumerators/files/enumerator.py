@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
-from flip27_source.enumerator import Backlog
+from flip27_source.enumerator import Backlog, SourceEnd
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
@@ -36,7 +36,6 @@ from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
-from flip27_source.event_time import EventTimeRange
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.leftovers import LeavesThings, Leftover
@@ -200,13 +199,11 @@ class FilesEnumerator(
     def tells_switch(cls, options: Options) -> bool:
         return bool(options[EVENT_TIME_ORDER])
 
-    def switch_position(
-        self, last: EventTimeRange | None, live: Sequence[FileSplit]
-    ) -> dt.datetime | str | None:
+    def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
         """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
-        if last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
-            return super().switch_position(last, live)
-        return last.earliest
+        if end.last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
+            return super().switch_position(end)
+        return end.last.earliest
 
     def close(self) -> None:
         if self._notifications is not None:

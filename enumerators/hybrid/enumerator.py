@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 import operator
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.hybrid.checks import ChainChecks
 from flip27_source.enumerators.hybrid.context import PartContext
@@ -31,10 +32,9 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
 from flip27_source.errors import OptionError, ProtocolError
-from flip27_source.event_time import event_time_of
+from flip27_source.event_time import EventTimeRange, event_time_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
-from flip27_source.readers.hybrid import reader_class_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,11 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     options: ClassVar[tuple[Option[Any], ...]] = HYBRID_OPTIONS
     default_reader: ClassVar[str | None] = "hybrid"
+
+    @staticmethod
+    def now_us() -> int:
+        """The time of the driver, in microseconds since the epoch; the simulator replaces it."""
+        return time.time_ns() // 1000
 
     @classmethod
     def composed(cls, raw_options: Mapping[str, str]) -> type[HybridEnumerator]:
@@ -68,6 +73,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         state = self.state_type() if state is None else state
         self._switches = list(state.switches)
         self._last = state.last
+        self._began_us = state.began_us or self.now_us()
         self._is_unsaved = False
         self._made: list[_MadePart] = []
         for part in self.parts[: state.part]:
@@ -99,11 +105,16 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         # The next part begins in this planning: what waits to be assigned of the one before would be lost.
         if (left := ended.enumerator.backlog(()).splits) > 0:
             raise ProtocolError(f"{left} splits of {ended.part.title} wait, and the batch is empty")
-        position = ended.enumerator.switch_position(self._last, ended.context.own(live))
+        end: SourceEnd[Any] = SourceEnd(
+            began=EventTimeRange(self._began_us, self._began_us).latest,
+            last=self._last,
+            live=ended.context.own(live),
+        )
+        position = ended.enumerator.switch_position(end)
         following = self.parts[ended.part.number]
         overlap_s = self.options_given[SWITCH_OVERLAP]
         self._switches.append(BEGINNING if position is None else Switch.at(position, overlap_s))
-        self._last = None
+        self._last, self._began_us = None, self.now_us()
         ended.context.is_over = True
         LOG.info("%s has been read; %s starts at %s", ended.part.title, following.title, self._switches[-1])
         self._make(following, None)
@@ -123,7 +134,11 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._is_unsaved = False
         self.context.metrics.gauge("chainPart", len(self._made))
         return self.state_type(
-            part=len(self._made), switches=tuple(self._switches), last=self._last, **states
+            part=len(self._made),
+            switches=tuple(self._switches),
+            last=self._last,
+            began_us=self._began_us,
+            **states,
         )
 
     def handle_source_event(self, subtask_id: int, event: Any) -> None:
@@ -233,7 +248,6 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridEnumerator]:
         "__module__": __name__,
         "options": (SWITCH_OVERLAP, *(option for part in parts for option in part.own_options())),
         "parts": parts,
-        "composed_reader": reader_class_for(parts),
         "repeatable": all(kind.repeatable for kind in kinds),
         "split_type": functools.reduce(operator.or_, split_types),
         "state_type": state_type_of(parts),

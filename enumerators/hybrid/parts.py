@@ -310,11 +310,13 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         part: the number of the part that is read now.
         switches: where each part after the first one started.
         last: the event times of the split that ends last, of those that the present part has assigned.
+        began_us: when the present part started for the first time, in microseconds since the epoch.
     """
 
     part: int = 1
     switches: tuple[Switch, ...] = ()
     last: EventTimeRange | None = None
+    began_us: int = 0
 
     def of_part(self, part: Part) -> Any:
         """The state of a part; None if it has not started, or has none yet."""

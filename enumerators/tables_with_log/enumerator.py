@@ -6,12 +6,20 @@ and what the end of a window means.
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import (
+    UNKNOWN_BACKLOG,
+    Backlog,
+    BoundedRange,
+    Budget,
+    SourceEnd,
+    SplitEnumerator,
+)
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsEdits
 from flip27_source.enumerators.tables_with_log import options as opts
@@ -304,6 +312,10 @@ class TablesWithLogEnumerator(
         """Follow the rows of these chunks in the log: waiting for them, it would never be read."""
         assigner, _ = self._at_work
         assigner.chunks_given_up([split.split_id for split in splits])
+
+    def switch_position(self, end: SourceEnd[SplitT]) -> dt.datetime | str | None:
+        """When the rows began to be read: changes since then may be among them, or not."""
+        return end.began
 
     def wants_checkpoint(self) -> bool:
         """Whether the start of the log is known and must still be stored."""
