@@ -305,7 +305,7 @@ class SourceCheck:
         if self._spark is not None:
             return spark_schema(self._spark, self._ddl)
         try:
-            return parse_columns(self._ddl)
+            return parse_columns(self._ddl, as_spark=True)
         except SparkOnlyError:
             raise
         except ValueError as error:
