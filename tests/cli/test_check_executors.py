@@ -204,8 +204,8 @@ DEAD = "spark.master spark://127.0.0.1:2\nspark.master: spark://127.0.0.1:1\n"
 @pytest.mark.parametrize(
     ("variables", "words", "named"),
     [
-        ({"PYSPARK_SUBMIT_ARGS": "--master spark://127.0.0.1:1 pyspark-shell"}, [], "SUBMIT_ARGS"),
-        ({"PYSPARK_SUBMIT_ARGS": "--jars a.jar --master=spark://127.0.0.1:1 pyspark-shell"}, [], "SUBMIT_ARGS"),
+        ({"PYSPARK_SUBMIT_ARGS": "--master spark://127.0.0.1:1 pyspark-shell"}, [], "ARGS"),
+        ({"PYSPARK_SUBMIT_ARGS": "--jars a --master=spark://127.0.0.1:1 pyspark-shell"}, [], "ARGS"),
         ({"PYSPARK_SUBMIT_ARGS": "-c spark.master=spark://127.0.0.1:1 pyspark-shell"}, [], "--conf"),
         ({"PYSPARK_SUBMIT_ARGS": "--properties-file conf/spark-defaults.conf pyspark-shell"}, [], "conf/"),
         ({"SPARK_CONF_DIR": "conf"}, [], "conf/spark-defaults.conf"),
