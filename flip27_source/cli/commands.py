@@ -134,10 +134,12 @@ Location = Annotated[
         "since Spark's logs show which batches are complete).",
     ),
 ]
-StateLocation = Annotated[
-    str | None,
+StateLocations = Annotated[
+    list[str] | None,
     option(
-        "--state", "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it."
+        "--state",
+        "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it. "
+        "Repeatable, if its sources have several.",
     ),
 ]
 Execute = Annotated[bool, option("--execute", "Make the change; without this option nothing is changed.")]

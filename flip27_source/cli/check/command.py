@@ -231,8 +231,9 @@ class SourceCheck:
     ) -> Iterator[Finding]:
         yield finding_of("options", lambda: _created(source, is_chosen=self._is_chosen))
         yield from self._of_state(source, state)
-        if source.options[SAVEPOINT] is not None:
-            yield finding_of("savepoint", lambda: self._of_savepoint(source))
+        savepoint = source.options[SAVEPOINT]
+        if savepoint is not None:
+            yield finding_of("savepoint", lambda: self._of_savepoint(source, savepoint))
         checks = own_checks(source)
         if checks is not None:
             yield from self._own_checks(source, checks)
@@ -260,8 +261,8 @@ class SourceCheck:
         else:
             yield skipped("state location", "not given", "give it with --state")
 
-    def _of_savepoint(self, source: Source) -> Finding:
-        location, state = source.options[SAVEPOINT], source.options[STATE_LOCATION]
+    def _of_savepoint(self, source: Source, location: str) -> Finding:
+        state = source.options[STATE_LOCATION]
         if state is not None and not self.has_state:
             return skipped("savepoint", "not read, because the state location has failed", "see there")
         storage = source.options.with_prefix("storage.")

@@ -68,13 +68,14 @@ def retire(
     notifications create has created. Data, archived files, savepoints and the output of the query stay. The
     command refuses while the query runs. If it was interrupted, run it again: it removes the rest.
     """
-    place = location or stored.state_location
-    if place is None:
+    states = stored.state_locations or []
+    if location is None and len(states) != 1:
         raise OptionError(
             "no query is given",
-            remedy="give its checkpoint location, or its state location: flip27 retire PATH",
+            remedy="give its checkpoint location, or its only state location: flip27 retire PATH",
         )
-    sources, checkpoint = _sources(place, None if location is None else stored.state_location, stored)
+    place = states[0] if location is None else location
+    sources, checkpoint = _sources(place, stored)
     query = RetiredQuery(
         sources=sources,
         checkpoint=checkpoint,
@@ -98,12 +99,10 @@ def retire(
     return _answer(redacted(place), remains, is_done=is_done)
 
 
-def _sources(
-    place: str, state_location: str | None, stored: StoredState
-) -> tuple[list[StoredSource], str | None]:
+def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str | None]:
     """The sources to retire, and Spark's checkpoint location if ``place`` is one."""
-    storage = stored.files.options
-    lineages = find_lineages(place, storage, state_location=state_location, even_missing=True)
+    storage, states = stored.files.options, stored.state_locations or ()
+    lineages = find_lineages(place, storage, state_locations=states, even_missing=True)
     # What is below a location was in a checkpoint whose removal was interrupted.
     was_checkpoint = (lineages[0].parent or "").startswith(f"{place.rstrip('/')}/")
     checkpoint = place if lineages[0].batches is not None or was_checkpoint else None
