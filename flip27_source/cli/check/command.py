@@ -104,7 +104,7 @@ def check(
     *,
     files: FileSystem,
 ) -> Answer:
-    """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
+    """Check for causes of failing queries: versions, Java, locations, rights, savepoint, listing, schema.
 
     If the enumerator defines its own checks, they run too: of a database and its permissions, for example.
     With --spark each executor is checked: the build of flip27-source, Python, packages, the clock, free disk;
