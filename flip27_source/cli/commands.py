@@ -137,7 +137,7 @@ Location = Annotated[
 StateLocations = Annotated[
     list[str] | None,
     option(
-        "--state",
+        "--state LOCATION",
         "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it. "
         "Repeatable, if its sources have several.",
     ),

@@ -46,7 +46,8 @@ def drop_leftovers(
     slot: Annotated[
         str | None,
         option(
-            "--slot", "The slot, if the state no longer exists or has another one; no publication is dropped."
+            "--slot",
+            "The slot, if the state no longer exists or has another one; publications stay unless named.",
         ),
     ] = None,
     publication: Annotated[
@@ -74,7 +75,7 @@ def drop_leftovers(
     """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
 
     A slot that is no longer read makes the server keep WAL until its disk is full. The command refuses while
-    the query runs. The query, its forks and its savepoints cannot continue afterwards.
+    the query runs. The query and its savepoints cannot continue afterwards; forks with own slots can.
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: value for name, value in given.items() if value is not None}
