@@ -184,7 +184,7 @@ def _parents_of(
     state_locations: Sequence[str],
 ) -> list[str]:
     """The state locations of a lineage that a Spark checkpoint names, with its newest checkpoint."""
-    given = map(_normal, state_locations)
+    given = dict.fromkeys(map(_normal, state_locations))
     found = [parent for parent in given if lineages_in(open_store(parent, storage_options), [lineage])]
     if found:
         return found
@@ -211,12 +211,16 @@ def _only_parent(lineage: str, found: list[str], store: Store, state_locations: 
 
 
 def _folders_below(store: Store) -> Iterator[str]:
-    """The folders that may be the state location: the checkpoint itself and two levels below it."""
+    """The folders that may be the state location: the checkpoint itself and two levels below it.
+
+    A folder that is the checkpoint of another query is left out, with what is below it.
+    """
     yield ""
-    first = [name for name in store.list("") if _may_hold_state(name)]
+    first = {name: names_in(store, name) for name in store.list("") if _may_hold_state(name)}
+    first = {name: inner for name, inner in first.items() if OFFSETS not in inner}
     yield from (f"{name}/" for name in first)
-    for name in first:
-        yield from (f"{name}/{inner}/" for inner in names_in(store, name) if _may_hold_state(inner))
+    for name, names in first.items():
+        yield from (f"{name}/{inner}/" for inner in names if _may_hold_state(inner))
 
 
 def _may_hold_state(name: str) -> bool:

@@ -210,6 +210,29 @@ def test_queries_that_share_a_state_location_are_retired_one_by_one(tmp_path: Pa
     assert not (tmp_path / "state").exists()
 
 
+def test_a_folder_of_checkpoints_is_not_a_query(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("one", "other"):
+        two_batches(tmp_path / name).checkpoint.rename(tmp_path / "checkpoints" / name)
+        before = below(tmp_path)
+        said = flip27("retire", tmp_path / "checkpoints", "--with-checkpoint-location", *REMOVE)
+        assert (said.code, "no state of flip27" in said.data["error"]["what"]) == (1, True)
+        assert "the checkpoint location of a Spark query" in said.data["error"]["remedy"]
+        assert below(tmp_path) == before
+
+
+def test_a_folder_of_states_is_not_a_query(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        query = FileQuery(tmp_path / name, state=None, stateLocation=f"{tmp_path}/states/{name}")
+        query.land("a.txt")
+        query.batch()
+    said = flip27("retire", tmp_path / "states", *REMOVE)
+    assert (said.code, "maybe of several queries" in said.data["error"]["what"]) == (1, True)
+    (one, other) = (lineage_in(tmp_path / "states" / name) for name in ("one", "other"))
+    assert flip27("retire", tmp_path / "states", "--lineage", one.name, *REMOVE).code == 0
+    assert (one.exists(), other.exists()) == (False, True)
+
+
 def test_a_recorded_schema_stays_while_another_query_may_use_it(tmp_path: Path) -> None:
     shared = {"stateLocation": str(tmp_path / "state")}
     queries = [FileQuery(tmp_path / name, state=None, **shared) for name in ("one", "other")]

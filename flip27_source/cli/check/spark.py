@@ -88,9 +88,10 @@ class SessionSettings:
 
 def _lines(file: str) -> list[str]:
     try:
-        return Path(file).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise _no_session(f"{file} does not exist", "give an existing file with --properties-file") from None
+        return Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        said = f"{file} cannot be read: {error.strerror}"
+        raise _no_session(said, "give an existing file with --properties-file") from None
 
 
 @contextlib.contextmanager
