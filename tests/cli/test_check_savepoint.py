@@ -18,8 +18,8 @@ from tests.cli.command_line import two_batches
         ({}, Status.OK, "checkpoint 2 of files can be restored"),
         ({"savepointClaim": "claim"}, Status.OK, "can be restored"),
         ({"savepoint": "{root}/nowhere"}, Status.FAILED, "/nowhere"),
-        ({"uid": "other"}, Status.FAILED, "does not match source other:\n    uid: was 'files'"),
-        ({"enumerator": "sequence", "reader": "sequence"}, Status.FAILED, "enumerator: was 'files'"),
+        ({"uid": "other"}, Status.FAILED, "does not match source other: uid: was 'files', is 'other'"),
+        ({"enumerator": "sequence", "reader": "sequence"}, Status.FAILED, "; enumerator: was 'files'"),
         ({"uid": "other", "allowNonRestoredState": "true"}, Status.WARNING, "starts from the beginning"),
     ],
 )

@@ -18,7 +18,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import AccessError, Flip27Error, SchemaError, StateError
+from flip27_source.errors import AccessError, Flip27Error, IncompatibleStateError, SchemaError, StateError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
@@ -271,7 +271,11 @@ class SourceCheck:
         )
         store = None if state is None else open_store(state, storage)
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        restored = restored_savepoint(source, found, store, codec, is_claimed=True)
+        try:
+            restored = restored_savepoint(source, found, store, codec, is_claimed=True)
+        except IncompatibleStateError as error:  # each difference has a line
+            said = error.what.replace(":\n    ", ": ").replace("\n    ", "; ")
+            return failed("savepoint", said, error.remedy)
         if restored is None:
             remedy = "correct what differs, unless this is intended (allowNonRestoredState=true)"
             return warning(
