@@ -167,7 +167,7 @@ class FileSystem(OptionGroup):
 class Query(OptionGroup):
     """A query, by the locations that it was started with."""
 
-    state: Annotated[str, option("--state", "The query's stateLocation.")]
+    state: Annotated[str, option("--state LOCATION", "The query's stateLocation.")]
     checkpoint: Annotated[
         str | None,
         option(

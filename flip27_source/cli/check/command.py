@@ -77,7 +77,7 @@ group = typer.Typer()
 )
 def check(
     path: Annotated[str | None, option("--path", "The path of the source, as for load(path).")] = None,
-    state: Annotated[str | None, option("--state", "The stateLocation of the source.")] = None,
+    state: Annotated[str | None, option("--state LOCATION", "The stateLocation of the source.")] = None,
     enumerator: Annotated[str, option("--enumerator", "The option enumerator.")] = "files",
     reader: Annotated[str | None, option("--reader", "The option reader.")] = None,
     schema: Annotated[str | None, option("--schema DDL", "The schema, as for .schema(...).")] = None,
