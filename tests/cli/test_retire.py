@@ -298,12 +298,13 @@ def test_what_a_query_leaves_that_has_logged_no_batch_is_retired(tmp_path: Path)
     assert not query.checkpoint.exists()
 
 
-def test_a_checkpoint_without_batch_and_state_says_that_nothing_is_left_there(tmp_path: Path) -> None:
-    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
-    said = flip27("retire", tmp_path / "checkpoint", *REMOVE)
-    assert (said.code, "names no state" in said.data["error"]["what"]) == (1, True)
-    assert "flip27 retire STATE" in said.data["error"]["remedy"]
-    assert "delete the directory" in said.data["error"]["remedy"]
+def test_a_checkpoint_that_neither_names_nor_contains_a_state_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty" / "offsets").mkdir(parents=True)
+    log_batch(tmp_path / "of another format", 0, {"logOffset": 0})
+    for place in ("empty", "of another format"):
+        said = flip27("retire", tmp_path / place, *REMOVE)
+        assert (said.code, "names no state of flip27" in said.data["error"]["what"]) == (1, True)
+        assert "flip27 retire STATE; otherwise flip27 has left nothing" in said.data["error"]["remedy"]
 
 
 def test_a_state_in_the_offsets_is_removed_with_sparks_checkpoint_only(tmp_path: Path) -> None:
