@@ -104,8 +104,8 @@ def find_lineages(
         if OFFSETS in names:
             raise StateLocationError(
                 f"the Spark checkpoint {store.location} names no state of flip27, and contains none",
-                remedy="if the query has a stateLocation elsewhere, retire that: flip27 retire STATE; otherwise "
-                "flip27 has left nothing",
+                remedy="if the query has a stateLocation elsewhere, retire that: flip27 retire STATE; "
+                "otherwise flip27 has left nothing",
             )
         what = "contains no state of flip27" if names else "is empty or does not exist"
         raise StateLocationError(
