@@ -333,7 +333,7 @@ class KafkaEnumerator(
                     f"records of {split_id_of(*key)} at {self._first.option} may have been removed: it "
                     "begins with a later one, and began earlier once",
                     split_id=split_id_of(*key),
-                    remedy="choose a later time, or set onExpiredStart=continue to start where it begins now",
+                    remedy="set onExpiredStart=continue to start where it begins now",
                 )
             self._assigner.take(result)
             if result.oldest_ms is not None:

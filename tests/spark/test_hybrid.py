@@ -33,6 +33,6 @@ def test_a_chain_is_read_in_order_and_its_schema_comes_from_its_sources(
     assert run() == ["10", "11", "12", "7", "8"]
     folders.land("b", ["9"])
     assert run() == ["10", "11", "12", "7", "8"]
-    shown = flip27("state", "splits", "--state", str(folders.state)).out
+    shown = flip27("state", "splits", str(folders.state)).out
     assert f"1:{folders.landing}/a" in shown
     assert "2:sequence-0" in shown
