@@ -111,10 +111,17 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     def start(self) -> None:
         """Start discovery."""
         bounded = self.context.boundedness is Boundedness.BOUNDED
+        self._look(None if bounded else self.options_given[DISCOVERY_INTERVAL])
+
+    def look_again(self) -> None:
+        """Look once more in a bounded run: for what has come since, and for what a listing has left out."""
+        self._look(None)
+
+    def _look(self, period_s: float | None) -> None:
         self.context.call_async(
             self._discover_next,
             self._discovered,
-            period_s=None if bounded else self.options_given[DISCOVERY_INTERVAL],
+            period_s=period_s,
             retry=RetryPolicy(retries=self.options_given[DISCOVERY_RETRIES]),
         )
 

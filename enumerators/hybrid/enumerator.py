@@ -1,9 +1,9 @@
 """The hybrid enumerator: a chain of sources, each read to its end before the next one starts (FLIP-150).
 
-All parts but the last are read as in a bounded run. When one has nothing left, the next one is made, with the
-place where the former has ended in its options; that place and the first splits of the next part are in one
-checkpoint, so no crash separates them. A part that has ended is kept: its actions may still be due, and a
-split of it may be retried.
+All parts but the last are read as in a bounded run. When a part has nothing left, and a second look finds
+nothing, the next one is made, with the place where the former has ended in its options; that place and the
+first splits of the next part are in one checkpoint, so no crash separates them. A part that has ended is kept:
+its actions may still be due, and a split of it may be retried.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.hybrid.checks import ChainChecks
@@ -31,7 +32,7 @@ from flip27_source.enumerators.hybrid.parts import (
     state_type_of,
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
-from flip27_source.errors import OptionError, ProtocolError
+from flip27_source.errors import OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
@@ -74,7 +75,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._switches = list(state.switches)
         self._last = state.last
         self._began_us = state.began_us or self.now_us()
-        self._is_unsaved = False
+        self._is_unsaved = self._has_looked_again = False
         self._made: list[_MadePart] = []
         for part in self.parts[: state.part]:
             self._make(part, state.of_part(part))
@@ -102,9 +103,10 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         ended = self._current
         if ended.part.number == len(self.parts) or ended.context.rounds_left:
             return False
-        # The next part begins in this planning: what waits to be assigned of the one before would be lost.
-        if (left := ended.enumerator.backlog(()).splits) > 0:
-            raise ProtocolError(f"{left} splits of {ended.part.title} wait, and the batch is empty")
+        if not self._has_looked_again and isinstance(ended.enumerator, DiscoveringEnumerator):
+            self._has_looked_again = True
+            ended.enumerator.look_again()
+            return False
         end: SourceEnd[Any] = SourceEnd(
             began=EventTimeRange(self._began_us, self._began_us).latest,
             last=self._last,
@@ -118,7 +120,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         ended.context.is_over = True
         LOG.info("%s has been read; %s starts at %s", ended.part.title, following.title, self._switches[-1])
         self._make(following, None)
-        self._is_unsaved = True
+        self._has_looked_again, self._is_unsaved = False, True
         self.start()
         for subtask_id in self.context.registered_readers:
             self.add_reader(subtask_id)
@@ -193,6 +195,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._made.append(_MadePart(part=part, context=inner, options=options, enumerator=enumerator))
 
     def _assigned(self, split: Any) -> None:
+        self._has_looked_again = False
         times = event_time_of(split)
         if times is not None and (self._last is None or times.latest_us > self._last.latest_us):
             self._last = times

@@ -218,7 +218,7 @@ class EnumeratorRun:
 
     def _at_the_end(self) -> list[Any]:
         """What the enumerator assigns once everything has been read."""
-        while self.enumerator.end_of_data(()):
+        while self.enumerator.end_of_data(()) or any(not call.rounds for call in self.recorder.calls):
             self.discover()
             if splits := self.drain():
                 return splits

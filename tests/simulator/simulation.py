@@ -39,6 +39,7 @@ from flip27_source.testing.spark_side import as_value
 from flip27_source.testing.steps import Killed
 from flip27_source.values.stored_json import decode_json
 
+from .chain_life import ChainLife
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
@@ -67,10 +68,11 @@ LIVES: dict[str, type[Life]] = {
     "postgres": PostgresLife,
     "mysql": MysqlLife,
     "snapshot": SnapshotLife,
+    "chain": ChainLife,
 }
 """The kinds of lives by their names."""
 
-_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql")), "files", "files", "pages")
+_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql", "chain")), "files", "files", "pages")
 """What a seed has if no kind is named."""
 
 _RETAINED = 90
@@ -126,7 +128,6 @@ class Simulation:
         result_lost: probability that a task succeeds and its result is lost.
         copies: probability, at each row, that a task gets a speculative copy.
         count: number of processes so far, for their names.
-        must_refuse: whether the checkpoint location is an older copy that the state must show.
     """
 
     def __init__(self, seed: int, life: str | None = None) -> None:
@@ -154,7 +155,6 @@ class Simulation:
         self.set_forward_ms = 0
         self.changes_options = draw.random() < 0.7
         self.cycle_began = 0
-        self.must_refuse = False
         self.planned_from: dict[str, int] = {}
         self.outcome.kind = draw.choice(_DRAWN) if life is None else life
         self.sizing = Sizing(seed, self.outcome.kind)
@@ -417,7 +417,7 @@ class Simulation:
         names = [Offset.from_json(as_value(text)).name for text in logs.offsets]
         # A copy from before the first data names no state.
         is_shown = names[kept - 1] is not None and len({names[number] for number in undone}) > 1
-        self.must_refuse = is_shown and _ALLOWED not in self.life.options
+        self.life.must_refuse = is_shown and _ALLOWED not in self.life.options
         del logs.offsets[kept:]
         logs.commits &= set(range(kept))
         query.restore_sink()
@@ -552,7 +552,7 @@ class Simulation:
         if isinstance(cause, Flip27Error):
             self._has_a_remedy(cause)
             if _ALLOWED in cause.remedy:
-                self.must_refuse = False
+                self.life.must_refuse = False
                 self.life.options[_ALLOWED] = "true"
         self.stop_query()
 
@@ -652,7 +652,7 @@ class Simulation:
         Raises:
             DefectFound: the state shows that it is older, and the query has committed a batch.
         """
-        if self.must_refuse:
+        if self.life.must_refuse:
             raise DefectFound("an older copy of the checkpoint location was used")
         if self.random.random() < 0.5:
             self.life.options.pop(_ALLOWED, None)
