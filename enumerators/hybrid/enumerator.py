@@ -2,8 +2,8 @@
 
 All parts but the last are read as in a bounded run. When a part has nothing left, and a second look finds
 nothing, the next one is made, with the place where the former has ended in its options; that place and the
-first splits of the next part are in one checkpoint, so no crash separates them. A part that has ended is kept:
-its actions may still be due, and a split of it may be retried.
+first splits of the next part are in one checkpoint, so no crash separates them. A part that has ended is
+kept: its actions may still be due, and a split of it may be retried.
 """
 
 from __future__ import annotations

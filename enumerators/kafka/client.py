@@ -44,11 +44,15 @@ class KafkaError(AccessError):
 
     Attributes:
         code: librdkafka's code of the error; None if there is none.
+        may_pass: for the answer of a broker: whether it is not that the user lacks a right; otherwise None.
     """
 
-    def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
+    def __init__(
+        self, what: str, *, remedy: str | None = None, code: int | None = None, may_pass: bool | None = None
+    ) -> None:
         super().__init__(what, remedy=remedy)
         self.code = code
+        self.may_pass = may_pass
 
 
 def imported() -> Any:
@@ -97,6 +101,7 @@ def failed(properties: ClientProperties, doing: str, error: Any) -> KafkaError:
         properties.hidden.in_text(f"{doing} failed at {properties.place}: {said} [{name}]"),
         remedy=_REMEDIES.get(name, _DEFAULT_REMEDY),
         code=code,
+        may_pass=None if code is None or code < _SMALLEST_OF_BROKERS else "AUTH" not in name,
     )
 
 
@@ -158,6 +163,9 @@ class RepeatedLines:
 
 _repeated = RepeatedLines()
 
+
+_SMALLEST_OF_BROKERS = -1
+"""The smallest code that brokers send; librdkafka's own ones are -100 and less."""
 
 _DEFAULT_REMEDY = "check kafka.bootstrap.servers and that this machine reaches the brokers"
 _REMEDIES = {

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka.client import KafkaError
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.split import (
@@ -49,7 +50,7 @@ Tasks notice by themselves that records have expired.
 """
 
 FIRST_START_S = 5.0
-"""How long a first start retries: its addresses or its rights are more likely wrong than its brokers down."""
+"""How long a first start retries if no broker answers, or refuses the user: the options are likely wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class PollResult:
         expired: new partitions that begin at the starting time or later, because older records were removed.
         stops: in a batch read, where this query stops reading the partitions.
         problem: why the query has to fail although a retry is left: a mistake in an option, or brokers that a
-            first start cannot reach.
+            first start cannot reach, or that refuse its user.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
     """
 
@@ -130,6 +131,7 @@ class ClusterPoller:
         self._last = last
         self._cluster: Cluster | None = None
         self._began_s: float | None = None
+        self._has_answered = False
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
         self._is_reported = True
@@ -156,7 +158,9 @@ class ClusterPoller:
             tried_s = self._clock.now_s() - self._began_s
             # With an option of retries the user says how often.
             asked = any(self._options.is_set(one) for one in (opts.FETCH_RETRIES, opts.DISCOVERY_RETRIES))
-            if asked or request.known is not None or tried_s < FIRST_START_S:
+            answer = error.may_pass if isinstance(error, KafkaError) else None
+            waits = self._has_answered if answer is None else answer
+            if asked or waits or request.known is not None or tried_s < FIRST_START_S:
                 raise
             return PollResult(problem=error)
 
@@ -203,6 +207,7 @@ class ClusterPoller:
             self._names = tuple(names | dict.fromkeys(filter(self._choice.has_topic, request.known or ())))
             self._list_after = now + POLLS_PER_LISTING * self._interval_s
         topics = self._connected.topics(self._names)
+        self._has_answered = True
         self._described_s = self._clock.now_s()
         if self._interval_s:
             pause_s = PAUSE_PER_DESCRIPTION * (self._described_s - now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -12,10 +11,10 @@ import msgspec
 from flip27_source.enumerators.postgres.connection import Connection, ServerError, checked, connect, row_of
 from flip27_source.enumerators.postgres.own_slot import reading_purpose
 from flip27_source.enumerators.postgres.publication import find_publication
-from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
+from flip27_source.enumerators.postgres.server import Slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
-from flip27_source.errors import DataLossError, some_of
+from flip27_source.errors import some_of
 from flip27_source.leftovers import Leftover
 from flip27_source.options import Options
 
@@ -65,8 +64,9 @@ class Leftovers:
     """What a query has left on the server, and what dropping it releases.
 
     Attributes:
-        slot, publication: their names; None if it does not exist.
-        tables: the tables of the publication.
+        slot, publication: their names; None if it does not exist, or stays.
+        shared_publication: the publication if it stays, because the query of another slot may read it.
+        tables: the tables of either.
         other_slots: the other slots of the database whose queries may read the publication: the server does
             not know which publication a slot is read with.
         kept_bytes: WAL that the server keeps for the slot.
@@ -76,6 +76,7 @@ class Leftovers:
 
     slot: str | None
     publication: str | None
+    shared_publication: str | None = None
     tables: tuple[str, ...] = ()
     other_slots: tuple[str, ...] = ()
     kept_bytes: int = 0
@@ -90,12 +91,18 @@ class Leftovers:
             statements.append(f"DROP PUBLICATION {quoted(self.publication)}")
         return tuple(statements)
 
+    @property
+    def readers(self) -> str:
+        """The queries that may read the publication, for people."""
+        return f"the query of slot {some_of(self.other_slots, 3)}"
+
 
 def leftovers(
     connection: Connection,
     slot: str,
     publication: str | None,
     *,
+    is_named: bool = False,
     system: str | None = None,
     read_to: int | None = None,
 ) -> Leftovers:
@@ -103,6 +110,7 @@ def leftovers(
 
     Args:
         publication: None to leave every publication as it is.
+        is_named: whether the user says that the publication is to be dropped, whoever may read it.
         system: the identifier of the server on which they were created; None if it is not known.
         read_to: the position up to which the query has read the log; None if it is not known.
     """
@@ -113,22 +121,24 @@ def leftovers(
             remedy="connect to the server that the query read, or give --slot instead of the state",
         )
     owned = None if publication is None else find_publication(connection, publication)
-    if owned is not None and not owned.is_owned:
+    others = tuple(name for (name,) in connection.execute(_SLOTS_OF_FORKS, [slot]))
+    stays = bool(others) and not is_named
+    if owned is not None and not owned.is_owned and not stays:
         raise ServerError(
             f"publication {publication} belongs to role {owned.owner}, so this role may not drop it",
             remedy=f"connect as role {owned.owner}, or have it run: DROP PUBLICATION {quoted(owned.name)};",
         )
     left = Leftovers(
         slot=None,
-        publication=None if owned is None else owned.name,
+        publication=None if owned is None or stays else owned.name,
+        shared_publication=owned.name if owned is not None and stays else None,
         tables=() if owned is None else tuple(sorted(".".join(table) for table in owned.tables)),
-        other_slots=tuple(name for (name,) in connection.execute(_SLOTS_OF_FORKS, [slot])),
+        other_slots=others,
     )
     present = slot_of(connection, slot)
     if present is None:
         return left
-    with contextlib.suppress(DataLossError):  # a lost slot is dropped like any other
-        check_slot(present, database=connection.info.dbname, position=None)
+    _check_place(connection, present)
     if read_to is not None and present.confirmed > read_to:
         raise ServerError(
             f"slot {slot} begins at {lsn_text(present.confirmed)}, and this query has read up to "
@@ -183,19 +193,16 @@ def leftovers_of(options: Options, state: Any) -> Iterator[Leftover]:
             details=f"keeps {left.kept_bytes:,} bytes of WAL",
             remove=dropping(publication=None),
         )
-    if left.publication is not None:
-        details, forks = ", ".join(left.tables), some_of(left.other_slots, 3)
-        if forks:
+    publication = left.publication or left.shared_publication
+    if publication is not None:
+        details = ", ".join(left.tables)
+        if left.shared_publication is not None:
             details += (
-                f"; the query of slot {forks} may read it; if it does not, drop it by name: flip27 postgres "
-                f"drop --slot {known.slot} --publication {left.publication}"
+                f"; {left.readers} may read it; if it does not, drop it by name: flip27 postgres "
+                f"drop --slot {known.slot} --publication {publication}"
             )
-        yield Leftover(
-            kind="publication",
-            name=left.publication,
-            details=details,
-            remove=None if forks else dropping(slot=None),
-        )
+        remove = None if left.publication is None else dropping(slot=None)
+        yield Leftover(kind="publication", name=publication, details=details, remove=remove)
     elif known.own_publication is None and known.publication is not None:
         yield Leftover(kind="publication", name=known.publication, details="the query has not created it")
 
@@ -216,6 +223,20 @@ def _on_server(
                     connection, slot, known.own_publication, system=known.system, read_to=known.read_to
                 ),
             ),
+        )
+
+
+def _check_place(connection: Connection, slot: Slot) -> None:
+    if slot.plugin != "pgoutput":
+        raise ServerError(
+            f"slot {slot.name} has the plugin {slot.plugin}, and queries of this source read pgoutput",
+            remedy="give the slot of a query: SELECT slot_name, plugin FROM pg_replication_slots; lists them",
+        )
+    if slot.database != connection.info.dbname:
+        raise ServerError(
+            f"slot {slot.name} belongs to database {slot.database}, and option database is "
+            f"{connection.info.dbname}",
+            remedy=f"set option database to {slot.database}",
         )
 
 

@@ -24,7 +24,8 @@ COMMANDS = {
     "demo": "Stream files while the query is killed with SIGKILL, and count every row; "
     "needs pyspark and Java.",
     "new": "Create a project with an enumerator, a reader and tests of the contract, which pass at once.",
-    "check": "Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.",
+    "check": "Check for causes of failing queries: versions, Java, locations, rights, savepoint, listing, "
+    "schema.",
     "retire": "Remove what a query leaves that will not run again; a dry run without --execute.",
     "tune": "Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile "
     "them.",

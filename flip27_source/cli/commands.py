@@ -134,10 +134,12 @@ Location = Annotated[
         "since Spark's logs show which batches are complete).",
     ),
 ]
-StateLocation = Annotated[
-    str | None,
+StateLocations = Annotated[
+    list[str] | None,
     option(
-        "--state", "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it."
+        "--state LOCATION",
+        "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it. "
+        "Repeatable, if its sources have several.",
     ),
 ]
 Execute = Annotated[bool, option("--execute", "Make the change; without this option nothing is changed.")]
@@ -165,7 +167,7 @@ class FileSystem(OptionGroup):
 class Query(OptionGroup):
     """A query, by the locations that it was started with."""
 
-    state: Annotated[str, option("--state", "The query's stateLocation.")]
+    state: Annotated[str, option("--state LOCATION", "The query's stateLocation.")]
     checkpoint: Annotated[
         str | None,
         option(

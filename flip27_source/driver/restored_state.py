@@ -85,6 +85,26 @@ class RestoredSavepoint:
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
+def restored_savepoint(
+    source: Source, savepoint: Savepoint, store: Store | None, codec: SnapshotCodec, *, is_claimed: bool
+) -> RestoredSavepoint | None:
+    """The state that a query without a checkpoint starts with; None if it starts from the beginning.
+
+    Nothing is written, so ``flip27 check`` asks too.
+
+    Args:
+        store: the state location. is_claimed: whether ``savepointClaim`` counts.
+
+    Raises:
+        IncompatibleStateError: the savepoint does not match, and ``allowNonRestoredState`` is false.
+        StateLocationError: another query owns the savepoint.
+        OptionError: options contradict each other.
+    """
+    if is_claimed and _claims(source):
+        _check_claim(source, savepoint, store)
+    return RestoredSavepoint(source, savepoint, codec) if _is_restorable(source, savepoint) else None
+
+
 @dataclass(eq=False, repr=False)
 class StateRestorer:
     """Finds the state that a run of a query starts with.
@@ -143,9 +163,8 @@ class StateRestorer:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.
 
         Raises:
-            IncompatibleStateError: the savepoint does not match, and ``allowNonRestoredState`` is false.
-            StateLocationError: the savepoint does not exist, or another query owns it.
-            OptionError: options contradict each other.
+            StateLocationError: the savepoint does not exist.
+            Flip27Error: as for :func:`restored_savepoint`.
         """
         source, options = self._source, self._source.options
         location = options[SAVEPOINT]
@@ -154,11 +173,8 @@ class StateRestorer:
             return None
         storage_options = options.with_prefix("storage.")
         savepoint = open_savepoint(location, lambda parent: self._open_store(parent, storage_options))
-        if _claims(source) and not self._one_batch:
-            _check_claim(source, savepoint, self._storage.store)
-        if not _is_restorable(source, savepoint):
-            return None
-        return RestoredSavepoint(source, savepoint, self._codec)
+        store, is_claimed = self._storage.store, not self._one_batch
+        return restored_savepoint(source, savepoint, store, self._codec, is_claimed=is_claimed)
 
     def _has_reports(self, offset: Offset) -> bool:
         """Whether tasks have reported on a checkpoint: an earlier run may have had other options (R18)."""

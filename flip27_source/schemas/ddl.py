@@ -33,12 +33,14 @@ _TEXTS = ("varchar", "char")
 _NESTED = ("array", "map", "struct")
 _OF_SPARK = {
     "variant", "interval", "geometry", "geography", "time", "character",
-    "collate", "default", "generated", "--", "/*",
+    "collate", "default", "generated",
 }  # fmt: skip
 _NAMES = {kind: name for name, kind in reversed(_SIMPLE.items())}
 _TOKEN = re.compile(
     r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([^\s`'\",:<>()]+)|(\S))"
 )
+_NAME = re.compile(r"[^,:<>()'\"].*", re.DOTALL)
+_NAME_IN_SPARK = re.compile(r"`.*`|\w*[^\W\d]\w*", re.ASCII | re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -46,14 +48,18 @@ class SparkOnlyError(ValueError):
     """The text may be right, but it has a word that only Spark's own parser knows."""
 
 
-def parse_columns(ddl: str) -> pa.Schema:
+def parse_columns(ddl: str, *, as_spark: bool = False) -> pa.Schema:
     """The columns of a DDL text; columns are nullable unless they say NOT NULL.
+
+    Args:
+        as_spark: refuse names such as ``a.b`` and ``a-b`` without backquotes, as Spark's parser does. Options
+            of sources may have them: ``a.b`` in hints is a path.
 
     Raises:
         SparkOnlyError: only Spark's parser can tell.
         ValueError: the text is not a list of columns; the message says where, and what is expected.
     """
-    parser = _Parser(ddl)
+    parser = _Parser(ddl, _NAME_IN_SPARK if as_spark else _NAME)
     fields = list(parser.fields(closed_by=""))
     if not fields:
         parser.fail("a column")
@@ -94,8 +100,9 @@ def _quoted(name: str) -> str:
 class _Parser:
     """A parser with one token of lookahead; an empty token is the end."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, name: re.Pattern[str]) -> None:
         self._text = text
+        self._name_form = name
         self._next_at = self._at = 0
         self._token: str = ""
         self._step()
@@ -117,7 +124,8 @@ class _Parser:
     def fail(self, expected: str) -> NoReturn:
         """Raise a ValueError that says what is expected instead of the current token."""
         instead = repr(self._token) if self._token else "the end"
-        kind = SparkOnlyError if self._token.lower() in _OF_SPARK else ValueError
+        of_spark = self._token.lower() in _OF_SPARK or self._token.startswith(("--", "/*"))
+        kind = SparkOnlyError if of_spark else ValueError
         raise kind(
             f"{expected} is expected at character {self._at} instead of {instead}; columns are written as in "
             "id bigint, tags array<string>"
@@ -172,8 +180,9 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._token
-        if not token or token[0] in ",:<>()'\"":
-            self.fail("the name of a column")
+        if not self._name_form.fullmatch(token):
+            quoted = f" (`{token}` in backquotes)" if _NAME.fullmatch(token) else ""
+            self.fail(f"the name of a column{quoted}")
         self._step()
         return token[1:-1].replace("``", "`") if token.startswith("`") else token
 

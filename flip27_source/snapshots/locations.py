@@ -68,17 +68,17 @@ def find_lineages(
     storage_options: Mapping[str, Any],
     *,
     only: str | None = None,
-    state_location: str | None = None,
+    state_locations: Sequence[str] = (),
     even_missing: bool = False,
 ) -> list[Lineage]:
     """The lineages at a location, by name.
 
     Args:
         only: the name of the lineage to return; None for all.
-        state_location: the state location, for a Spark checkpoint that does not contain it.
+        state_locations: the state locations of a Spark checkpoint that are not below it.
         even_missing: for what was partly removed: also the lineages that a Spark checkpoint names and that
             are not found, with neither ``parent`` nor ``held``; and those below a location that is no longer
-            a Spark checkpoint.
+            a Spark checkpoint, or one that names none.
 
     Raises:
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
@@ -91,9 +91,9 @@ def find_lineages(
         lineages = [_beside(place, is_savepoint=True)]
     elif file_names.SOURCE_FILE in names:
         lineages = [_beside(place)]
-    elif OFFSETS in names:
-        lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location, even_missing))
-    else:
+    elif OFFSETS not in names or not (
+        lineages := list(_of_spark_checkpoint(place, store, storage_options, state_locations, even_missing))
+    ):
         folders = _folders_below(store) if even_missing else [""]
         lineages = [
             Lineage(name=name, parent=f"{place}/{folder}".rstrip("/"), folder=name)
@@ -101,6 +101,12 @@ def find_lineages(
             for name in lineages_in(store, names_in(store, folder), folder)
         ]
     if not lineages:
+        if OFFSETS in names:
+            raise StateLocationError(
+                f"the Spark checkpoint {store.location} names no state of flip27, and contains none",
+                remedy="if the query has a stateLocation elsewhere, retire that: flip27 retire STATE; "
+                "otherwise flip27 has left nothing",
+            )
         what = "contains no state of flip27" if names else "is empty or does not exist"
         raise StateLocationError(
             f"{redacted(location)} {what}",
@@ -136,7 +142,7 @@ def _of_spark_checkpoint(
     place: str,
     store: Store,
     storage_options: Mapping[str, Any],
-    state_location: str | None,
+    state_locations: Sequence[str],
     even_missing: bool,
 ) -> Iterator[Lineage]:
     batches: dict[str, list[SparkBatch]] = {}
@@ -153,7 +159,7 @@ def _of_spark_checkpoint(
             batches.setdefault(lineage, []).append(
                 SparkBatch(batch_id=logged.batch_id, name=name, committed=committed, summary=offset.summary)
             )
-    if not batches:
+    if not batches and not even_missing:
         raise StateLocationError(
             f"the Spark checkpoint {store.location} contains no batch of a flip27 source yet",
             remedy="wait for the first batch, or give the checkpoint location of another query",
@@ -162,9 +168,9 @@ def _of_spark_checkpoint(
         held = tuple(dict(inline.get(lineage, ())).items())
         parent = None
         if not held:
-            found = _parents_of(lineage, known[-1].name, place, store, storage_options, state_location)
+            found = _parents_of(lineage, known[-1].name, place, store, storage_options, state_locations)
             if found or not even_missing:
-                parent = _only_parent(lineage, found, store, state_location)
+                parent = _only_parent(lineage, found, store, state_locations)
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
 
 
@@ -174,12 +180,13 @@ def _parents_of(
     place: str,
     store: Store,
     storage_options: Mapping[str, Any],
-    state_location: str | None,
+    state_locations: Sequence[str],
 ) -> list[str]:
     """The state locations of a lineage that a Spark checkpoint names, with its newest checkpoint."""
-    if state_location is not None:
-        parent = _normal(state_location)
-        return [parent] if lineages_in(open_store(parent, storage_options), [lineage]) else []
+    given = dict.fromkeys(map(_normal, state_locations))
+    found = [parent for parent in given if lineages_in(open_store(parent, storage_options), [lineage])]
+    if found:
+        return found
     copies = [folder for folder in _folders_below(store) if lineages_in(store, [lineage], folder)]
     if len(copies) > 1:
         has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
@@ -187,15 +194,15 @@ def _parents_of(
     return [f"{place}/{folder}".rstrip("/") for folder in copies]
 
 
-def _only_parent(lineage: str, found: list[str], store: Store, state_location: str | None) -> str:
+def _only_parent(lineage: str, found: list[str], store: Store, state_locations: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
-    where = (
-        f"below the Spark checkpoint {store.location}"
-        if state_location is None
-        else f"in the state location {redacted(state_location)}"
+    where = [f"below the Spark checkpoint {store.location}", *map(redacted, state_locations)]
+    at = (
+        f"in several places: {', '.join(map(redacted, found))}"
+        if found
+        else f"not {' and not in '.join(where)}"
     )
-    at = f"in several places: {', '.join(map(redacted, found))}" if found else f"not {where}"
     raise StateLocationError(
         f"the Spark checkpoint names lineage {lineage}, which is {at}",
         remedy='set .option("stateLocation", ...) to the value that the query uses',
@@ -203,12 +210,16 @@ def _only_parent(lineage: str, found: list[str], store: Store, state_location: s
 
 
 def _folders_below(store: Store) -> Iterator[str]:
-    """The folders that may be the state location: the checkpoint itself and two levels below it."""
+    """The folders that may be the state location: the checkpoint itself and two levels below it.
+
+    A folder that is the checkpoint of another query is left out, with what is below it.
+    """
     yield ""
-    first = [name for name in store.list("") if _may_hold_state(name)]
+    first = {name: names_in(store, name) for name in store.list("") if _may_hold_state(name)}
+    first = {name: inner for name, inner in first.items() if OFFSETS not in inner}
     yield from (f"{name}/" for name in first)
-    for name in first:
-        yield from (f"{name}/{inner}/" for inner in names_in(store, name) if _may_hold_state(inner))
+    for name, names in first.items():
+        yield from (f"{name}/{inner}/" for inner in names if _may_hold_state(inner))
 
 
 def _may_hold_state(name: str) -> bool:

@@ -79,7 +79,9 @@ class StateReader(DataSourceReader):
 
         asked = self._data_source.asked()
         storage, place = asked.with_prefix("storage."), asked["stateLocation"]
-        lineages = find_lineages(asked["path"], storage, only=asked["lineage"], state_location=place)
+        lineages = find_lineages(
+            asked["path"], storage, only=asked["lineage"], state_locations=[] if place is None else [place]
+        )
         return [LineagePartition(lineage) for lineage in lineages]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -524,9 +524,11 @@ def test_a_schema_that_is_certainly_wrong_fails_without_spark(tmp_path: Path) ->
         assert schema.check == "schema"
         return schema.status
 
-    for wrong in ("id lon", "id long,", "id", "id array<long", "id decimal(40)", "time lon"):
+    more = ("time lon", "a-b long", "a.b long")
+    for wrong in ("id lon", "id long,", "id", "id array<long", "id decimal(40)", *more):
         assert status(wrong) is Status.FAILED, wrong
-    for of_spark in ("id variant", "id geometry(4326)", "id string COLLATE UTF8_LCASE", "id interval day"):
+    more = ("-- a comment\nid long", "id long, /*a*/ b long", "id interval day")
+    for of_spark in ("id variant", "id geometry(4326)", "id string COLLATE UTF8_LCASE", *more):
         assert status(of_spark) is Status.SKIPPED, of_spark
 
 

@@ -198,9 +198,43 @@ def test_a_master_that_is_down_is_named_at_once(
     assert "check that it runs" in finding["remedy"]
 
 
+DEAD = "spark.master spark://127.0.0.1:2\nspark.master: spark://127.0.0.1:1\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "named"),
+    [
+        ({"PYSPARK_SUBMIT_ARGS": "--master spark://127.0.0.1:1 pyspark-shell"}, [], "ARGS"),
+        ({"PYSPARK_SUBMIT_ARGS": "--jars a --master=spark://127.0.0.1:1 pyspark-shell"}, [], "ARGS"),
+        ({"PYSPARK_SUBMIT_ARGS": "-c spark.master=spark://127.0.0.1:1 pyspark-shell"}, [], "--conf"),
+        ({"PYSPARK_SUBMIT_ARGS": "--properties-file conf/spark-defaults.conf pyspark-shell"}, [], "conf/"),
+        ({"SPARK_CONF_DIR": "conf"}, [], "conf/spark-defaults.conf"),
+        ({"SPARK_HOME": "."}, [], "./conf/spark-defaults.conf"),
+        ({"SPARK_HOME": ".", "MASTER": "spark://127.0.0.1:3"}, [], "./conf/spark-defaults.conf"),
+        ({"SPARK_CONF_DIR": "nowhere", "MASTER": "spark://127.0.0.1:1"}, [], "MASTER"),
+        ({"SPARK_CONF_DIR": "conf", "MASTER": "spark://127.0.0.1:1"}, ["other.conf"], "MASTER"),
+    ],
+)
+def test_a_master_that_is_down_is_named_wherever_spark_takes_it_from(
+    variables: dict[str, str], words: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("conf", "bin"):
+        Path(folder).mkdir()
+    Path("conf/spark-defaults.conf").write_text(DEAD)
+    Path("other.conf").write_text("spark.ui.enabled false\n")
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    finding = of_spark("--spark", *(word for file in words for word in ("--properties-file", file)))
+    assert "no master accepts connections: 127.0.0.1:1 (" in finding["found"]
+    assert named in finding["remedy"]
+
+
 def test_one_master_of_several_is_enough() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        check_masters(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+        check_masters(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}", "--master")
 
 
 def test_a_session_that_cannot_be_started_has_the_remedy_of_its_cause(

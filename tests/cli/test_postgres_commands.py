@@ -109,7 +109,8 @@ def test_a_dry_run_lists_the_leftovers_of_a_query_and_changes_nothing(shop: Shop
 def test_only_the_slot_and_the_publication_of_the_state_are_dropped(shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
-    shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{shop.database}_x"])
+    other = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding')"
+    shop.owner.execute(other, [f"{shop.database}_x"])
     shop.owner.execute("CREATE PUBLICATION another FOR TABLE orders")
     said = shop.drop("--json")
     assert said.code == 0
@@ -275,8 +276,12 @@ def test_a_publication_that_a_fork_may_read_stays_until_the_user_names_it(shop: 
     assert outcomes(dry)[:2] == [["slot", slot, "would be removed"], ["publication", slot, "stays"]]
     assert f"the query of slot {fork} may read it" in dry.data["things"][1]["details"]
     assert f"--slot {slot} --publication {slot}" in dry.data["things"][1]["details"]
-    assert outcomes(shop.retire("--execute", "--yes", "--json"))[1] == ["publication", slot, "stays"]
+    alone = shop.drop()
+    assert f"publication {slot} stays, because the query of slot {fork} may read it; if" in alone.err
     assert (shop.slots(), shop.publications()) == ([fork], [slot])
+    assert f"the query of slot {fork} may read it" in shop.drop().err
+    assert outcomes(shop.retire("--execute", "--yes", "--json"))[0] == ["publication", slot, "stays"]
+    assert shop.publications() == [slot]
     words = ["--slot", slot, "--publication", slot, *shop.place, "--execute", "--yes"]
     assert flip27("postgres", "drop", *words).code == 0
     assert shop.publications() == []
@@ -323,11 +328,24 @@ def test_a_query_whose_slot_another_query_reads_is_not_retired(shop: Shop, tmp_p
     second.stop()
 
 
+def test_a_database_that_does_not_have_the_slot_is_named_with_the_one_that_has_it(shop: Shop) -> None:
+    shop.ran()
+    (slot,) = shop.slots()
+    said = flip27("postgres", "drop", shop.state, *shop.place, "--database", "postgres", "--execute", "--yes")
+    retired = shop.retire("--option", "database=postgres", "--execute", "--yes")
+    for refused in (said, retired):
+        what = f"slot {slot} belongs to database {shop.database}, and option database is postgres"
+        assert (refused.code, what in refused.err) == (1, True), refused.err
+        assert f"set option database to {shop.database}" in refused.err
+        assert "slotName" not in refused.err
+
+
 def test_a_slot_of_another_kind_is_refused(shop: Shop) -> None:
     shop.owner.execute("SELECT pg_create_physical_replication_slot('standby_1')")
     try:
         said = flip27("postgres", "drop", "--slot", "standby_1", *shop.place, "--execute", "--yes")
         assert (said.code, "has the plugin physical" in said.err) == (1, True)
+        assert "slotName" not in said.err
     finally:
         shop.owner.execute("SELECT pg_drop_replication_slot('standby_1')")
 

@@ -20,7 +20,7 @@ from scripts.cli_page import commands
 from tests.cli.command_line import Said, flip27, storage, three_batches, two_batches
 from tests.deadline import soon
 from tests.s3_server import S3Bucket
-from tests.snapshots.spark_logs import FileQuery
+from tests.snapshots.spark_logs import FileQuery, log_batch, log_commit
 
 REMOVE = ("--execute", "--yes", "--json")
 
@@ -210,6 +210,29 @@ def test_queries_that_share_a_state_location_are_retired_one_by_one(tmp_path: Pa
     assert not (tmp_path / "state").exists()
 
 
+def test_a_folder_of_checkpoints_is_not_a_query(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("one", "other"):
+        two_batches(tmp_path / name).checkpoint.rename(tmp_path / "checkpoints" / name)
+        before = below(tmp_path)
+        said = flip27("retire", tmp_path / "checkpoints", "--with-checkpoint-location", *REMOVE)
+        assert (said.code, "no state of flip27" in said.data["error"]["what"]) == (1, True)
+        assert "the checkpoint location of a Spark query" in said.data["error"]["remedy"]
+        assert below(tmp_path) == before
+
+
+def test_a_folder_of_states_is_not_a_query(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        query = FileQuery(tmp_path / name, state=None, stateLocation=f"{tmp_path}/states/{name}")
+        query.land("a.txt")
+        query.batch()
+    said = flip27("retire", tmp_path / "states", *REMOVE)
+    assert (said.code, "maybe of several queries" in said.data["error"]["what"]) == (1, True)
+    (one, other) = (lineage_in(tmp_path / "states" / name) for name in ("one", "other"))
+    assert flip27("retire", tmp_path / "states", "--lineage", one.name, *REMOVE).code == 0
+    assert (one.exists(), other.exists()) == (False, True)
+
+
 def test_a_recorded_schema_stays_while_another_query_may_use_it(tmp_path: Path) -> None:
     shared = {"stateLocation": str(tmp_path / "state")}
     queries = [FileQuery(tmp_path / name, state=None, **shared) for name in ("one", "other")]
@@ -242,6 +265,46 @@ def test_a_state_elsewhere_has_to_be_named_before_sparks_checkpoint_is_removed(t
     assert flip27("retire", query.checkpoint, "--state", tmp_path / "state", *REMOVE).code == 0
     assert outcomes(flip27(*whole, "--keep", "state", *REMOVE))["checkpoint"] == "removed"
     assert not query.checkpoint.exists()
+
+
+def test_the_states_of_a_query_that_are_in_several_places_are_retired_at_once(tmp_path: Path) -> None:
+    places = [tmp_path / "one", tmp_path / "two", tmp_path / "query" / "flip27"]
+    sources = [
+        FileQuery(tmp_path / f"of {place.name}", state=None, stateLocation=str(place)) for place in places
+    ]
+    for source in sources:
+        source.land("a.txt")
+        source.batch()
+    log_batch(tmp_path / "query", 0, *(source.at for source in sources))
+    log_commit(tmp_path / "query", 0)
+    words = ("retire", tmp_path / "query", "--with-checkpoint-location", "--state", tmp_path / "one")
+    said = flip27(*words, *REMOVE)
+    assert (said.code, "--state once for each" in said.data["error"]["remedy"]) == (1, True)
+    assert "no query is given" in flip27("retire", "--state", places[0], "--state", places[1]).err
+    removed = flip27(*words, "--state", tmp_path / "two", *REMOVE)
+    assert [thing["kind"] for thing in removed.data["things"]] == ["state", "state", "state", "checkpoint"]
+    assert not any(place.exists() for place in (*places, tmp_path / "query"))
+
+
+def test_what_a_query_leaves_that_has_logged_no_batch_is_retired(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    for file in (query.checkpoint / "offsets").iterdir():
+        file.unlink()
+    assert outcomes(flip27("retire", query.checkpoint, "--json")) == {
+        "state": "would be removed", "checkpoint": "stays",
+    }  # fmt: skip
+    removed = flip27("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    assert outcomes(removed) == {"state": "removed", "checkpoint": "removed"}
+    assert not query.checkpoint.exists()
+
+
+def test_a_checkpoint_that_neither_names_nor_contains_a_state_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty" / "offsets").mkdir(parents=True)
+    log_batch(tmp_path / "of another format", 0, {"logOffset": 0})
+    for place in ("empty", "of another format"):
+        said = flip27("retire", tmp_path / place, *REMOVE)
+        assert (said.code, "names no state of flip27" in said.data["error"]["what"]) == (1, True)
+        assert "flip27 retire STATE; otherwise flip27 has left nothing" in said.data["error"]["remedy"]
 
 
 def test_a_state_in_the_offsets_is_removed_with_sparks_checkpoint_only(tmp_path: Path) -> None:

@@ -301,8 +301,11 @@ def test_columns_are_written_as_in_spark(ddl: str, canonical: str) -> None:
         ("a int not", "NULL is expected"),
         ("a int, A string", "the column a is duplicated"),
         (", a int", "the name of a column is expected at character 0"),
+        ("first-name string", "the name of a column (`first-name` in backquotes) is expected at character 0"),
+        ("o struct<a.b: int>", "the name of a column (`a.b` in backquotes) is expected at character 9"),
+        ("1 int", "(`1` in backquotes)"),
     ],
 )
 def test_an_invalid_column_list_is_refused_with_the_place(ddl: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        parse_columns(ddl)
+        parse_columns(ddl, as_spark=True)

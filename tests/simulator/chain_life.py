@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, ClassVar
-
-import pyarrow as pa
 
 from flip27_source import hybrid
 from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
-from flip27_source.readers.sequence import SequenceReader
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .landing import Landing, SimulatedLanding, register_file_system
 from .lives import Life
 from .sources import LINE
 
-_READER = "tests.simulator.chain_life:NumbersAsLines"
-
-
-class NumbersAsLines(SequenceReader):
-    """Reads numbers as the lines that files have."""
-
-    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        for batch in super().read(split):
-            yield pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=LINE)
+_READER = "tests.toy_sources:NumbersAsLines"
 
 
 class ChainLife(Life):

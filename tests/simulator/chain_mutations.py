@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
@@ -45,6 +46,11 @@ def a_part_ends_before_work_is_done(checkpoint: Any, self: Any, *given: Any, **m
     return checkpoint(self, *given, **{**more, "is_discovering": lambda: False})
 
 
+@around(DiscoveringEnumerator, "look_again")
+def the_first_listing_of_a_part_counts(_: Any, self: Any) -> None:
+    pass
+
+
 CHAIN_MUTATIONS: tuple[Patch, ...] = (
     the_state_has_the_part_before,
     a_part_ends_while_its_files_are_listed,
@@ -52,4 +58,5 @@ CHAIN_MUTATIONS: tuple[Patch, ...] = (
     the_switch_is_one_number_late,
     a_switch_is_not_stored_before_the_next_part_has_data,
     a_part_ends_before_work_is_done,
+    the_first_listing_of_a_part_counts,
 )

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,6 +52,17 @@ def test_spark_parses_schemas_as_the_check_does_without_spark(spark: SparkSessio
     assert spark_schema(spark, "tags array<string>").field("tags").type == pa.list_(pa.string())
     with pytest.raises(SchemaError, match=r"cannot be parsed: .*WRONG"):
         spark_schema(spark, "id wrong")
+    for name in ("a-b", "a.b", "1", "a$", "1a", "ä_1", "_", "名", "a@b", "1_000"):
+        taken = _takes(partial(spark_schema, spark), name)
+        assert taken is _takes(partial(parse_columns, as_spark=True), name), name
+
+
+def _takes(parse: Callable[[str], object], name: str) -> bool:
+    try:
+        parse(f"{name} long")
+    except (SchemaError, ValueError):
+        return False
+    return True
 
 
 def test_a_setting_that_spark_refuses_is_named_with_its_value(tmp_path: Path) -> None:

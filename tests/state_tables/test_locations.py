@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import STORAGE, FileQuery, log_batch, log_commit, view_rows
 
 
-def found(location: Path | str, **more: str) -> list[Lineage]:
-    return find_lineages(str(location), STORAGE, **more)
+def found(location: Path | str, *, only: str | None = None, states: Sequence[str] = ()) -> list[Lineage]:
+    return find_lineages(str(location), STORAGE, only=only, state_locations=states)
 
 
 def paths(lineages: list[Lineage]) -> dict[str, str]:
@@ -147,9 +148,9 @@ def test_state_outside_the_spark_checkpoint_has_to_be_named(tmp_path: Path) -> N
     with pytest.raises(StateLocationError, match=r'option\("stateLocation", ...\)'):
         found(query.checkpoint)
     elsewhere = str(tmp_path / "elsewhere")
-    assert paths(found(query.checkpoint, state_location=elsewhere)) == {"a.txt": "finished"}
-    with pytest.raises(StateLocationError, match="is not in the state location"):
-        found(query.checkpoint, state_location=str(tmp_path))
+    assert paths(found(query.checkpoint, states=[str(tmp_path), elsewhere])) == {"a.txt": "finished"}
+    with pytest.raises(StateLocationError, match="and not in"):
+        found(query.checkpoint, states=[str(tmp_path)])
 
 
 @pytest.mark.parametrize("state", [".", "flip27", "state/of/orders", "deep/orders"])

@@ -13,19 +13,23 @@ import typer
 
 from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver.reports import report_demand
+from flip27_source.driver.restored_state import restored_savepoint
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import AccessError, Flip27Error, SchemaError, StateError
+from flip27_source.errors import AccessError, Flip27Error, IncompatibleStateError, SchemaError, StateError
+from flip27_source.file_systems.paths import redacted
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.registry import find_enumerator
+from flip27_source.savepoints.format import open_savepoint
 from flip27_source.schemas.ddl import SparkOnlyError, columns_text, parse_columns
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.schemas.source_reader import reader_by_names
 from flip27_source.schemas.source_schema import has_own_schema, schema_finder, schema_of
-from flip27_source.snapshots.store import LocalStore
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.store import LocalStore, open_store
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
     ChecksSource,
@@ -38,7 +42,7 @@ from flip27_source.source_checks import (
     skipped,
     warning,
 )
-from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, STATE_LOCATION
+from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, SAVEPOINT, STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
@@ -73,7 +77,7 @@ group = typer.Typer()
 )
 def check(
     path: Annotated[str | None, option("--path", "The path of the source, as for load(path).")] = None,
-    state: Annotated[str | None, option("--state", "The stateLocation of the source.")] = None,
+    state: Annotated[str | None, option("--state LOCATION", "The stateLocation of the source.")] = None,
     enumerator: Annotated[str, option("--enumerator", "The option enumerator.")] = "files",
     reader: Annotated[str | None, option("--reader", "The option reader.")] = None,
     schema: Annotated[str | None, option("--schema DDL", "The schema, as for .schema(...).")] = None,
@@ -100,7 +104,7 @@ def check(
     *,
     files: FileSystem,
 ) -> Answer:
-    """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
+    """Check for causes of failing queries: versions, Java, locations, rights, savepoint, listing, schema.
 
     If the enumerator defines its own checks, they run too: of a database and its permissions, for example.
     With --spark each executor is checked: the build of flip27-source, Python, packages, the clock, free disk;
@@ -227,6 +231,9 @@ class SourceCheck:
     ) -> Iterator[Finding]:
         yield finding_of("options", lambda: _created(source, is_chosen=self._is_chosen))
         yield from self._of_state(source, state)
+        savepoint = source.options[SAVEPOINT]
+        if savepoint is not None:
+            yield finding_of("savepoint", lambda: self._of_savepoint(source, savepoint))
         checks = own_checks(source)
         if checks is not None:
             yield from self._own_checks(source, checks)
@@ -253,6 +260,31 @@ class SourceCheck:
             yield failed("state location", "not given, and tasks write reports to it", "give it with --state")
         else:
             yield skipped("state location", "not given", "give it with --state")
+
+    def _of_savepoint(self, source: Source, location: str) -> Finding:
+        state = source.options[STATE_LOCATION]
+        if state is not None and not self.has_state:
+            return skipped("savepoint", "not read, because the state location has failed", "see there")
+        storage = source.options.with_prefix("storage.")
+        found = answered(
+            redacted(location), lambda: open_savepoint(location, lambda at: open_store(at, storage))
+        )
+        store = None if state is None else open_store(state, storage)
+        codec = SnapshotCodec(source.enumerator_type, source.reader_type)
+        try:
+            restored = restored_savepoint(source, found, store, codec, is_claimed=True)
+        except IncompatibleStateError as error:  # each difference has a line
+            said = error.what.replace(":\n    ", ": ").replace("\n    ", "; ")
+            return failed("savepoint", said, error.remedy)
+        if restored is None:
+            remedy = "correct what differs, unless this is intended (allowNonRestoredState=true)"
+            return warning(
+                "savepoint", f"{found.location} does not fit: a query starts from the beginning", remedy
+            )
+        new_enumerator(source, restored.snapshot).close()
+        known = found.document
+        said = f"checkpoint {known.checkpoint_id} of {known.source.uid} can be restored"
+        return ok("savepoint", f"{said}, by a query that has no checkpoint of its own")
 
     def _own_checks(self, source: Source, checks: type[ChecksSource]) -> Iterator[Finding]:
         first: Finding | None = None
@@ -305,7 +337,7 @@ class SourceCheck:
         if self._spark is not None:
             return spark_schema(self._spark, self._ddl)
         try:
-            return parse_columns(self._ddl)
+            return parse_columns(self._ddl, as_spark=True)
         except SparkOnlyError:
             raise
         except ValueError as error:

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.event_time_order import smallest_delay_ms
@@ -58,11 +59,11 @@ def _files(source: Source) -> list[FileSplit]:
         enumerator.close()
 
 
-def new_enumerator(source: Source) -> SplitEnumerator[Any]:
-    """The enumerator of a first start, with its coordinator; neither is started."""
+def new_enumerator(source: Source, state: Snapshot[Any] | None = None) -> SplitEnumerator[Any]:
+    """The enumerator of a first start, or from a savepoint, with its coordinator; neither is started."""
     unbounded, no_reports = Boundedness.CONTINUOUS_UNBOUNDED, ReportDemand.NONE
     settings = CoordinatorSettings.of(source, unbounded, reports=no_reports, one_batch=False, cores=1)
-    return SourceCoordinator(source.enumerator_type, settings, BackgroundRunner()).enumerator
+    return SourceCoordinator(source.enumerator_type, settings, BackgroundRunner(), state).enumerator
 
 
 def _text(time_us: int) -> str:

@@ -9,10 +9,12 @@ import shlex
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flip27_source.errors import Flip27Error, SchemaError
 
+from ..tune.bytecode import spark_home
 from .time_limits import ANSWER_S, within
 
 if TYPE_CHECKING:
@@ -57,17 +59,39 @@ class SessionSettings:
         words += [word for pair in self.conf for word in ("--conf", pair)]
         return shlex.join([*words, "pyspark-shell"])
 
-    @property
-    def effective_master(self) -> str | None:
-        """The master that ``spark-submit`` takes from these settings; None if they name none."""
-        if self.master is not None:
-            return self.master
-        lines = [pair.replace("=", " ", 1) for pair in reversed(self.conf)]
-        if self.properties_file is not None:
-            with open(self.properties_file, encoding="utf-8") as file:
-                lines += file
-        named = (re.match(r"\s*spark\.master\s*[=:\s]\s*(\S+)", line) for line in lines)
-        return next((match[1] for match in named if match), None)
+    def master_of_spark(self) -> tuple[str, str]:
+        """The master that ``spark-submit`` takes, and where it is named; empty if it is named nowhere.
+
+        Raises:
+            Flip27Error: the file of settings does not exist.
+        """
+        given: dict[str, list[str]] = {"--master": [], "--conf": [], "--properties-file": []}
+        words = iter(shlex.split(self.submit_arguments))
+        for word in words:
+            name, mark, value = word.partition("=")
+            if (values := given.get("--conf" if name == "-c" else name)) is not None:
+                values.append(value if mark else next(words, ""))
+        for master in given["--master"][-1:]:
+            return master, "--master" if self.master is not None else "PYSPARK_SUBMIT_ARGS"
+        places = {"--conf or PYSPARK_SUBMIT_ARGS": [pair.replace("=", " ", 1) for pair in given["--conf"]]}
+        places |= {file: _lines(file) for file in given["--properties-file"][-1:]}
+        if not given["--properties-file"] or "--load-spark-defaults" in self.submit_arguments:
+            folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
+            file = os.path.join(folder, "spark-defaults.conf")
+            places[file] = _lines(file) if os.path.isfile(file) else []
+        for place, lines in places.items():
+            named = (re.match(r"\s*spark\.master\s*[=:\s]\s*(\S+)", line) for line in reversed(lines))
+            for match in filter(None, named):
+                return match[1], place
+        return os.environ.get("MASTER", ""), "the environment variable MASTER"
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        said = f"{file} cannot be read: {error.strerror}"
+        raise _no_session(said, "give an existing file with --properties-file") from None
 
 
 @contextlib.contextmanager
@@ -108,16 +132,13 @@ def _started(settings: SessionSettings) -> SparkSession:
     if settings.remote is not None:
         _connect(settings.remote)
         return builder.remote(settings.remote).getOrCreate()
-    file = settings.properties_file
-    if file is not None and not os.path.isfile(file):
-        raise _no_session(f"{file} does not exist", "give an existing file with --properties-file")
     home = os.environ.get("SPARK_HOME")
     if home and not os.path.isdir(os.path.join(home, "bin")):
         raise _no_session(
             f"SPARK_HOME is {home}, where no Spark is installed",
             "unset SPARK_HOME to use the Spark of the package pyspark, or set it to the folder that has bin/",
         )
-    check_masters(settings.effective_master or "")
+    check_masters(*settings.master_of_spark())
     os.environ["PYSPARK_SUBMIT_ARGS"] = settings.submit_arguments
     for name, value in _FORCED.items():
         builder = builder.config(name, value)
@@ -137,8 +158,11 @@ def _check_settings(spark: SparkSession) -> None:
         ) from error
 
 
-def check_masters(master: str) -> None:
+def check_masters(master: str, named_by: str) -> None:
     """Check that one of the masters of a standalone cluster accepts connections; others are not checked.
+
+    Args:
+        named_by: where the master is named.
 
     Raises:
         Flip27Error: none does.
@@ -154,7 +178,7 @@ def check_masters(master: str) -> None:
     if refused:
         raise _no_session(
             f"no master accepts connections: {', '.join(refused)}",
-            "check the address of the master (--master, or the setting spark.master), and check that it runs",
+            f"check the address of the master, which {named_by} names, and check that it runs",
         )
 
 

@@ -32,7 +32,8 @@ _ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), no
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditedState(OptionGroup):
     state: Annotated[
-        str, option("--state", "The query's stateLocation, or a checkpointLocation that contains it.")
+        str,
+        option("--state LOCATION", "The query's stateLocation, or a checkpointLocation that contains it."),
     ]
     lineage: Lineage = None
     files: FileSystem

@@ -62,7 +62,8 @@ class NewQuery(OptionGroup):
     """The query that continues after the files that another system has read."""
 
     state: Annotated[
-        str, option("--state", "The stateLocation of the new query; the savepoint is written below it.")
+        str,
+        option("--state LOCATION", "The stateLocation of the new query; the savepoint is written below it."),
     ]
     given_options: Annotated[
         list[str] | None,

@@ -29,9 +29,10 @@ group = typer.Typer(no_args_is_help=True)
     "drop",
     example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
     "--password-env SHOP_PASSWORD",
-    answers="an object: database, slot and publication (null if there is none to drop), tables (of the "
-    "publication), other_slots (whose queries may read the publication), kept_bytes, released_bytes, held_by "
-    "(the slot that still needs the rest of kept_bytes), statements, is_dropped.",
+    answers="an object: database, slot and publication (null if there is none to drop), shared_publication "
+    "(one that stays), tables (of the publication), other_slots (whose queries may read the publication), "
+    "kept_bytes, released_bytes, held_by (the slot that still needs the rest of kept_bytes), statements, "
+    "is_dropped.",
 )
 def drop_leftovers(
     location: Annotated[
@@ -45,14 +46,16 @@ def drop_leftovers(
     slot: Annotated[
         str | None,
         option(
-            "--slot", "The slot, if the state no longer exists or has another one; no publication is dropped."
+            "--slot",
+            "The slot, if the state no longer exists or has another one; publications stay unless named.",
         ),
     ] = None,
     publication: Annotated[
         str | None,
         option(
             "--publication",
-            "Drop this publication too; by default, only the state's is dropped, if it has the slot's name.",
+            "Drop this publication too, whoever may read it; by default only the state's, if it has the "
+            "slot's name and the database has no other slot of pgoutput.",
         ),
     ] = None,
     host: Annotated[str | None, option("--host", "The option host.")] = None,
@@ -72,7 +75,7 @@ def drop_leftovers(
     """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
 
     A slot that is no longer read makes the server keep WAL until its disk is full. The command refuses while
-    the query runs. The query, its forks and its savepoints cannot continue afterwards.
+    the query runs. The query and its savepoints cannot continue afterwards; forks with own slots can.
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: value for name, value in given.items() if value is not None}
@@ -83,7 +86,8 @@ def drop_leftovers(
         return _answer(Leftovers(slot=None, publication=None), options, is_dropped=False)
     # A publication of another name is not the query's own; without the state, another query may read it.
     read = slot if state is None else state.publication
-    if publication is None and state is not None:
+    is_named = publication is not None
+    if not is_named and state is not None:
         publication = state.own_publication
     system = None if state is None else state.system
     read_to = None if state is None else state.read_to
@@ -91,7 +95,9 @@ def drop_leftovers(
         left: Leftovers = checked(
             options,
             "querying the slot",
-            lambda: leftovers(connection, slot, publication, system=system, read_to=read_to),
+            lambda: leftovers(
+                connection, slot, publication, is_named=is_named, system=system, read_to=read_to
+            ),
         )
         kept = checked(
             options,
@@ -156,14 +162,16 @@ def _answer(
         notes.append(
             f"{left.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
         )
-    if kept is not None:
+    name = left.shared_publication if kept is None else kept.name
+    if name is not None:
+        why = f", because {left.readers} may read it" if kept is None else ""
         notes.append(
-            f"publication {kept.name} stays; if no query reads it, drop it too: --publication {kept.name}"
+            f"publication {name} stays{why}; if no query reads it, drop it too: --publication {name}"
         )
     if not rows:
         notes.append(
             "nothing is left to drop: the slot does not exist"
-            + (", and neither does a publication that the query created" if kept is None else "")
+            + (", and neither does a publication that the query created" if name is None else "")
         )
     elif not is_dropped:
         notes.append(f"dry run: nothing was changed on {place(options)}; add --execute to drop them")

@@ -10,6 +10,8 @@ from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.leftovers import Leftover
 from flip27_source.snapshots.locations import chosen_lineage, find_lineages
+from flip27_source.snapshots.spark_checkpoint import OFFSETS
+from flip27_source.snapshots.store import open_store
 
 from ..commands import CHECK_FAILED, DONE, Execute, Yes, argument, command, option, source_options
 from ..rendering import Answer, Table, say_meanwhile
@@ -68,13 +70,14 @@ def retire(
     notifications create has created. Data, archived files, savepoints and the output of the query stay. The
     command refuses while the query runs. If it was interrupted, run it again: it removes the rest.
     """
-    place = location or stored.state_location
-    if place is None:
+    states = stored.state_locations or []
+    if location is None and len(states) != 1:
         raise OptionError(
             "no query is given",
-            remedy="give its checkpoint location, or its state location: flip27 retire PATH",
+            remedy="give its checkpoint location, or its only state location: flip27 retire PATH",
         )
-    sources, checkpoint = _sources(place, None if location is None else stored.state_location, stored)
+    place = states[0] if location is None else location
+    sources, checkpoint = _sources(place, stored)
     query = RetiredQuery(
         sources=sources,
         checkpoint=checkpoint,
@@ -98,30 +101,31 @@ def retire(
     return _answer(redacted(place), remains, is_done=is_done)
 
 
-def _sources(
-    place: str, state_location: str | None, stored: StoredState
-) -> tuple[list[StoredSource], str | None]:
+def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str | None]:
     """The sources to retire, and Spark's checkpoint location if ``place`` is one."""
-    storage = stored.files.options
-    lineages = find_lineages(place, storage, state_location=state_location, even_missing=True)
-    # What is below a location was in a checkpoint whose removal was interrupted.
-    was_checkpoint = (lineages[0].parent or "").startswith(f"{place.rstrip('/')}/")
-    checkpoint = place if lineages[0].batches is not None or was_checkpoint else None
+    storage, states = stored.files.options, stored.state_locations or ()
+    lineages = find_lineages(place, storage, state_locations=states, even_missing=True)
     if lineages[0].is_savepoint:
         raise StateLocationError(
             f"{redacted(place)} is a savepoint",
             remedy="delete it with flip27 savepoint delete, or give the location of the query",
         )
+    sources = [StoredSource(lineage=lineage, storage=storage) for lineage in lineages]
+    is_checkpoint = OFFSETS in open_store(place, storage).list("")
+    if not is_checkpoint and (lineages[0].parent or "").startswith(f"{place.rstrip('/')}/"):
+        # An interrupted removal leaves only the names of lineages below what was a checkpoint.
+        is_checkpoint = not any(one.removal is None or one.removal.files() for one in sources)
+    checkpoint = place if is_checkpoint else None
     if stored.lineage is not None:
         name = chosen_lineage([lineage.name for lineage in lineages], stored.lineage, place)
-        lineages = [lineage for lineage in lineages if lineage.name == name]
+        sources = [source for source in sources if source.lineage.name == name]
     elif checkpoint is None and len(lineages) > 1:
         names = ", ".join(lineage.name for lineage in lineages)
         raise OptionError(
             f"{redacted(place)} contains {len(lineages)} lineages, maybe of several queries: {names}",
             remedy="give the checkpoint location of the query to retire, or choose a lineage with --lineage",
         )
-    return [StoredSource(lineage=lineage, storage=storage) for lineage in lineages], checkpoint
+    return sources, checkpoint
 
 
 def _check(query: RetiredQuery, lineage: str | None) -> None:

@@ -252,8 +252,8 @@ class RetiredQuery:
                 name = source.lineage.name
                 error = StateLocationError(
                     f"the state of {name} is neither below the checkpoint location nor in that of --state",
-                    remedy="give the stateLocation of the query with --state, or retire each, if its sources "
-                    f"have several (flip27 retire STATE); if the state was removed before: --keep {STATE}",
+                    remedy="give the stateLocation of the query with --state once for each that its sources "
+                    f"have; if the state was removed before: --keep {STATE}",
                 )
                 yield Problem(lineage=name, error=error)
 

@@ -118,7 +118,8 @@ def restore(
         str, option("--checkpoint-location", "A new directory: checkpointLocation of the fork.")
     ],
     state: Annotated[
-        str | None, option("--state", "stateLocation of the fork; by default flip27 in its checkpoint.")
+        str | None,
+        option("--state LOCATION", "stateLocation of the fork; by default flip27 in its checkpoint."),
     ] = None,
     *,
     files: FileSystem,

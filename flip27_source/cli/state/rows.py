@@ -13,7 +13,7 @@ from flip27_source.state_tables.history import COMPLETE, Ancestry, History
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
 
-from ..commands import FileSystem, Lineage, Location, OptionGroup, StateLocation
+from ..commands import FileSystem, Lineage, Location, OptionGroup, StateLocations
 
 Row = dict[str, Any]
 
@@ -23,7 +23,7 @@ class StoredState(OptionGroup):
     """Where to read state, apart from its location; as the options of ``format("flip27_state")``."""
 
     lineage: Lineage = None
-    state_location: StateLocation = None
+    state_locations: StateLocations = None
     files: FileSystem = field(default_factory=FileSystem)
 
 
@@ -43,7 +43,7 @@ class Place(OptionGroup):
         """
         storage, stored = self.stored.files.options, self.stored
         lineages = find_lineages(
-            self.location, storage, only=stored.lineage, state_location=stored.state_location
+            self.location, storage, only=stored.lineage, state_locations=stored.state_locations or ()
         )
         return [History(lineage.store(storage), lineage) for lineage in lineages]
 

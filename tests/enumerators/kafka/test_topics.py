@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +16,10 @@ from confluent_kafka import KafkaError
 
 from flip27_source import edits
 from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.enumerators.kafka.client import failed
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import HandClock, continued, offsets_of, read, stream, values_of
@@ -86,6 +89,48 @@ def test_a_first_start_fails_soon_if_the_brokers_cannot_be_reached(
         with pytest.raises(AccessError):
             read(kafka, "orders", **NOWHERE, **{retries: 4})
         assert len(requests) == 5, retries
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "tries"),
+    [
+        ("topics", KafkaError.LEADER_NOT_AVAILABLE, 6),
+        ("offsets", KafkaError.LEADER_NOT_AVAILABLE, 6),
+        ("offsets", KafkaError._TIMED_OUT, 6),
+        ("topics", KafkaError.TOPIC_AUTHORIZATION_FAILED, 2),
+        ("offsets", KafkaError.TOPIC_AUTHORIZATION_FAILED, 2),
+        ("topics", KafkaError._ALL_BROKERS_DOWN, 2),
+    ],
+    ids=["no leader known", "no leader", "a leader is down", "no rights", "no right", "all brokers are down"],
+)
+def test_a_first_start_waits_for_leaders_if_a_broker_answers_but_not_for_brokers_or_rights(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, clock: HandClock,
+    request_: str, code: int, tries: int,
+) -> None:  # fmt: skip
+    topic, asked = kafka.filled_topic([b"a"]), []
+
+    class Restarting(Cluster):
+        """The sixth request is the first one that does not fail after three seconds."""
+
+        def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+            self.fail("topics")
+            return super().topics(names)
+
+        def offsets(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            self.fail("offsets")
+            return super().offsets(places)
+
+        def fail(self, doing: str) -> None:
+            if doing == request_:
+                asked.append(doing)
+                clock.wait(3)
+                if len(asked) < 6:
+                    raise failed(self._properties, doing, KafkaError(code))
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(Restarting))
+    with pytest.raises(AccessError) if tries < 6 else nullcontext():
+        assert values_of(read(kafka, topic).rows) == [b"a"]
+    assert len(asked[:6]) == tries
 
 
 def test_a_query_that_continues_retries_until_the_brokers_are_back(
