@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
-from .event_time import place_of
+from .event_time import event_time_of, place_of
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
@@ -116,6 +117,15 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     def look_again(self) -> None:
         """Look once more in a bounded run: for what has come since, and for what a listing has left out."""
         self._look(None)
+
+    def waits_only_from(self, time_us: int) -> bool:
+        """Whether splits wait, and all begin at this event time, in microseconds since 1970, or later."""
+        waiting = [page.splits[page.taken :] for page in self._pages if page.left]
+        if not self._by_event_time or not waiting:
+            return False
+        # The first one tells it in nearly all cases.
+        first = [splits[0] for splits in waiting]
+        return all(_begins_at(split) >= time_us for split in (*first, *chain.from_iterable(waiting)))
 
     def _look(self, period_s: float | None) -> None:
         self.context.call_async(
@@ -359,6 +369,11 @@ class Page(Generic[SplitT]):
             self._sizes = None
             self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
+
+
+def _begins_at(split: Any) -> float:
+    times = event_time_of(split)
+    return float("-inf") if times is None else times.earliest_us
 
 
 def _without(whole: Backlog, part: Backlog) -> Backlog:

@@ -314,6 +314,13 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return False
 
     @classmethod
+    def beginning(cls, options: Options) -> dt.datetime | None:
+        """The event time at which the data of the source begins, for ``readUntil=next`` of the source before
+        it in a chain; None: the source before has to be read to its end. Runs on a thread; I/O is allowed.
+        """
+        return None
+
+    @classmethod
     def tells_switch(cls, options: Options) -> bool:
         """Whether :meth:`switch_position` will tell where the source has ended; I/O is not allowed."""
         return cls.switch_position is not SplitEnumerator.switch_position

@@ -41,6 +41,13 @@ class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
         return self.earliest_us + self.latest_us
 
 
+def microseconds_of(moment: dt.datetime) -> int:
+    """A time in microseconds since the epoch; one without a zone is in UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH.replace(tzinfo=dt.UTC)) // (
+        _MICROSECOND
+    )
+
+
 def _moment(microseconds: int) -> dt.datetime:
     """A time; one beyond the years 1 to 9999 is the nearest of these."""
     try:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import ComposedOfSources
 from flip27_source.enumerators.hybrid.parts import Part
 from flip27_source.enumerators.hybrid.switch import has_switch
@@ -16,7 +17,7 @@ from flip27_source.options import Option, Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksBeforeStart, ChecksGivenSchema, ChecksSource, Finding
-from flip27_source.source_options import CORE_OPTIONS, SCHEMA_EVOLUTION_MODE
+from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, SCHEMA_EVOLUTION_MODE
 
 
 class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGivenSchema, FindsSchema):
@@ -48,6 +49,7 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
             source = part.source(options)
             with part.naming_itself():
                 _check_switch(part, options, before)
+                _check_until(part, options, cls.parts)
                 own = part.enumerator_type.implied_options(source.options)
             implied |= {option: value for option, value in own.items() if option in CORE_OPTIONS}
             before = source
@@ -129,6 +131,25 @@ def _check_switch(part: Part, options: Options, before: Source | None) -> None:
             f"hybrid.{part.number - 1} ({before.enumerator_name}) does not tell where it ends",
             remedy=f"for files, set hybrid.{part.number - 1}.eventTimeOrder=true and eventTimeColumn or "
             "eventTimePattern; an enumerator of your own tells it by switch_position",
+        )
+
+
+def _check_until(part: Part, options: Options, parts: tuple[Part, ...]) -> None:
+    if not part.reads_until_next(options):
+        return
+    following = parts[part.number] if part.number < len(parts) else None
+    why = None
+    if following is None:
+        why = "no source follows it"
+    elif not part.source(options).options.get(EVENT_TIME_ORDER.name, False):
+        why = "its eventTimeOrder is not true"
+    elif following.enumerator_type.beginning.__func__ is SplitEnumerator.beginning.__func__:  # type: ignore[attr-defined]
+        why = f"{following.title} does not tell where its data begins"
+    elif not any(map(has_switch, following.texts(options).values())):
+        why = f"{following.title} does not start at a {{switch}}"
+    if why is not None:
+        raise OptionError(
+            f"option {part.option_name('readUntil')} is next, and {why}", remedy="set it to end"
         )
 
 

@@ -8,6 +8,7 @@ kept: its actions may still be due, and a split of it may be retried.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import operator
 import time
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 
 from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
-from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerators.hybrid.checks import ChainChecks
 from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.hooks import ChainHooks
@@ -33,9 +34,10 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
 from flip27_source.errors import OptionError
-from flip27_source.event_time import EventTimeRange, event_time_of
+from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
+from flip27_source.source_options import DISCOVERY_RETRIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._switches = list(state.switches)
         self._last = state.last
         self._began_us = state.began_us or self.now_us()
-        self._is_unsaved = self._has_looked_again = False
+        self._is_unsaved = self._has_looked_again = self._is_asking = False
+        self._until_us: int | None = None
         self._made: list[_MadePart] = []
         for part in self.parts[: state.part]:
             self._make(part, state.of_part(part))
@@ -87,12 +90,24 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
     def start(self) -> None:
         with self._current.part.naming_itself():
             self._current.enumerator.start()
+        self._ask_where_the_next_begins()
 
     def add_reader(self, subtask_id: int) -> None:
         self._current.enumerator.add_reader(subtask_id)
 
     def handle_split_request(self, subtask_id: int) -> None:
-        self._current.enumerator.handle_split_request(subtask_id)
+        current = self._current.enumerator
+        if self._is_asking:
+            return
+        # What begins later is in the next part, and stays where it waits.
+        if not self._leaves_the_rest(current):
+            current.handle_split_request(subtask_id)
+
+    def _leaves_the_rest(self, current: SplitEnumerator[Any]) -> bool:
+        """Whether all that waits begins where the data of the next part does, or later."""
+        if self._until_us is None or not isinstance(current, DiscoveringEnumerator):
+            return False
+        return current.waits_only_from(self._until_us)
 
     def add_splits_back(self, splits: Sequence[PartSplit], subtask_id: int) -> None:
         for made, own in self._by_part(splits):
@@ -101,11 +116,12 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
     def end_of_data(self, live: Sequence[PartSplit]) -> bool:
         """Start the next part, if the present one has been read and is not the last."""
         ended = self._current
-        if ended.part.number == len(self.parts) or ended.context.rounds_left:
+        if ended.part.number == len(self.parts) or ended.context.rounds_left or self._is_asking:
             return False
         if not self._has_looked_again and isinstance(ended.enumerator, DiscoveringEnumerator):
             self._has_looked_again = True
             ended.enumerator.look_again()
+            self._ask_where_the_next_begins()
             return False
         end: SourceEnd[Any] = SourceEnd(
             began=EventTimeRange(self._began_us, self._began_us).latest,
@@ -113,6 +129,8 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             live=ended.context.own(live),
         )
         position = ended.enumerator.switch_position(end)
+        if self._leaves_the_rest(ended.enumerator) and self._until_us is not None:
+            position = EventTimeRange(self._until_us, self._until_us).latest
         following = self.parts[ended.part.number]
         overlap_s = self.options_given[SWITCH_OVERLAP]
         self._switches.append(BEGINNING if position is None else Switch.at(position, overlap_s))
@@ -120,7 +138,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         ended.context.is_over = True
         LOG.info("%s has been read; %s starts at %s", ended.part.title, following.title, self._switches[-1])
         self._make(following, None)
-        self._has_looked_again, self._is_unsaved = False, True
+        self._has_looked_again, self._is_unsaved, self._until_us = False, True, None
         self.start()
         for subtask_id in self.context.registered_readers:
             self.add_reader(subtask_id)
@@ -183,6 +201,26 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
     def close(self) -> None:
         for made in self._made:
             made.enumerator.close()
+
+    def _ask_where_the_next_begins(self) -> None:
+        part = self._current.part
+        if part.number == len(self.parts) or not part.reads_until_next(self.options_given):
+            return
+        following = self.parts[part.number]
+        options = following.source(self.options_given).options
+        self._is_asking = True
+        self.context.call_async(
+            lambda: following.enumerator_type.beginning(options),
+            self._told_where_the_next_begins,
+            retry=RetryPolicy(retries=self.options_given.get(part.option_name(DISCOVERY_RETRIES.name), 3)),
+        )
+
+    def _told_where_the_next_begins(self, begins: dt.datetime | None, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self._is_asking = False
+        overlap_us = round(self.options_given[SWITCH_OVERLAP] * 1_000_000)
+        self._until_us = None if begins is None else microseconds_of(begins) + overlap_us
 
     def _make(self, part: Part, state: Any) -> None:
         switch = None if part.number == 1 else self._switches[part.number - 2]

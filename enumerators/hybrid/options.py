@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flip27_source.options import NextBatchOption, Option, duration_s
+from flip27_source.options import NextBatchOption, Option, duration_s, one_of
 
 SWITCH_OVERLAP: Option[float] = NextBatchOption(
     name="switchOverlap",
@@ -13,6 +13,13 @@ SWITCH_OVERLAP: Option[float] = NextBatchOption(
     doc="How far before the largest event time of a source the next one of a chain starts, if it starts at a "
     "{switch} that is a time: rows of that span may arrive from both.",
     change_note="for parts that start later",
+)
+READ_UNTIL: Option[str] = NextBatchOption(
+    name="readUntil",
+    parse=one_of("end", "next"),
+    doc="How far a source of a chain is read: to its end; or, with next, only to where the data of the next "
+    "source begins, if that tells it (Kafka). Needs eventTimeOrder, and {switch} in an option of the next.",
+    change_note="until the next source has started",
 )
 HYBRID: Option[str | None] = Option(
     name="hybrid.*",

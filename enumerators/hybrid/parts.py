@@ -18,6 +18,7 @@ import msgspec
 
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerators.hybrid.options import READ_UNTIL
 from flip27_source.enumerators.hybrid.switch import Switch, check_placeholders, has_switch, with_switch
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of
@@ -185,8 +186,13 @@ class Part:
                 yield FirstStartOption(name=renamed.name, parse=str, default=None, doc=option.doc)
             else:
                 yield renamed
+        yield dataclasses.replace(READ_UNTIL, name=self.option_name(READ_UNTIL.name))
         for prefix in PASS_THROUGH_PREFIXES:
             yield Option(name=self.option_name(f"{prefix}*"), secret=True, doc=f"As {prefix}*.")
+
+    def reads_until_next(self, options: Options) -> bool:
+        """Whether it is read only to where the data of the next part begins."""
+        return bool(options[self.option_name(READ_UNTIL.name)] == "next")
 
     def texts(self, options: Options) -> dict[str, str]:
         """Its options as given, by name in lower case."""
@@ -203,6 +209,7 @@ class Part:
         """
         with self.naming_itself():
             own, declared = self.texts(options), self.declared()
+            own.pop(READ_UNTIL.name.lower(), None)
             check_placeholders(own)
             if any(map(has_switch, own.values())):
                 defaults = self.enumerator_type.switch_defaults.items()

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from flip27_source.errors import OptionError
+from flip27_source.event_time import EventTimeRange, microseconds_of
 from flip27_source.options import Option
 
 PLACEHOLDER = re.compile(r"\{switch(?::(\w+))?\}")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
 _FORMS = ("iso", "ms")
 
 
@@ -37,14 +36,13 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The place where the next source starts: an event time less the overlap, or a text."""
         if isinstance(position, str):
             return cls(text=position)
-        moment = position if position.tzinfo is not None else position.replace(tzinfo=dt.UTC)
-        return cls(time_us=max((moment - _EPOCH) // _MICROSECOND - round(overlap_s * 1_000_000), 0))
+        return cls(time_us=max(microseconds_of(position) - round(overlap_s * 1_000_000), 0))
 
     def forms(self) -> dict[str, str]:
         """The texts that may stand for the place in an option, by the name of the form."""
         if self.time_us is None:
             return {"": self.text or ""}
-        moment = _EPOCH + self.time_us * _MICROSECOND
+        moment = EventTimeRange(self.time_us, self.time_us).latest
         return {"iso": moment.isoformat(), "ms": str(self.time_us // 1000)}
 
     def __str__(self) -> str:

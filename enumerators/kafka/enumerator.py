@@ -6,6 +6,7 @@ on another thread; :mod:`.assigner` decides what is read.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import threading
 from collections import deque
@@ -129,6 +130,13 @@ class KafkaEnumerator(
         from flip27_source.enumerators.kafka.check import findings
 
         return findings(options)
+
+    @classmethod
+    def beginning(cls, options: Options) -> dt.datetime | None:
+        """The time from which on every partition has its records."""
+        from flip27_source.enumerators.kafka.beginning import beginning_of
+
+        return beginning_of(options)
 
     @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:

@@ -284,3 +284,52 @@ def test_a_partition_without_records_since_the_switch_starts_at_its_end(
     assert values(engine) == [0, 5]
     kafka.produce(live[1]["subscribe"], [b"6"])
     assert values(engine) == [0, 5, 6]
+
+
+def test_files_are_read_only_to_where_kafka_begins(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, *range(6)), topic_of(kafka, 0, 1, 2, 3, 4, 5, 6)
+    kafka.delete_records(live[1]["subscribe"], {0: 3})
+    chain = hybrid((history[0], {**history[1], "readUntil": "next"}), live, maxFilesPerTrigger=1)
+    engine = MicroBatchEngine(chain)
+    assert values(engine) == [0, 1, 2, 3, 4, 5, 6]
+    engine.restart()
+    assert values(engine) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_an_overlap_reads_more_of_the_files(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, *range(6)), topic_of(kafka, 2, 3, 4, 5, 6)
+    chain = hybrid(
+        (history[0], {**history[1], "readUntil": "next"}),
+        live,
+        maxFilesPerTrigger=1,
+        switchOverlap="1 minute",
+    )
+    assert values(MicroBatchEngine(chain)) == [0, 1, 2, 3, 3, 4, 5, 6]
+
+
+def test_history_that_ends_before_kafka_begins_is_read_to_its_end(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 1), topic_of(kafka, 1, 2, 3, 4)
+    kafka.delete_records(live[1]["subscribe"], {0: 2})
+    chain = hybrid((history[0], {**history[1], "readUntil": "next"}), live)
+    with pytest.raises(DataLossError, match="may have been removed"):
+        MicroBatchEngine(chain).process_all_available()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({}, {"startingTimestamp": "{switch}"}, "its eventTimeOrder is not true"),
+        (
+            {"eventTimeOrder": True, "eventTimeColumn": "timestamp"},
+            {"startingOffsets": "earliest"},
+            "hybrid.2 (kafka) does not start at a {switch}",
+        ),
+    ],
+)
+def test_reading_to_the_next_source_needs_times_and_a_switch(
+    first: dict[str, Any], second: dict[str, Any], says: str
+) -> None:
+    files = {"path": "/in", "reader": "parquet", "readUntil": "next", **first}
+    kafka = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders", **second}
+    with pytest.raises(OptionError, match=re.escape(says)):
+        Source.resolve(hybrid(("files", files), ("kafka", kafka)))
