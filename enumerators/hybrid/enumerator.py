@@ -264,7 +264,8 @@ class BoundingHybridEnumerator(HybridEnumerator):
         if cut is None:
             return None
         rest = None if cut.rest is None else made.part.wrapped(cut.rest)
-        return BoundedRange(read=made.part.wrapped(cut.read), rest=rest)
+        read = split if cut.read is split.split else made.part.wrapped(cut.read)
+        return BoundedRange(read=read, rest=rest)
 
     def carries_data(self, split: PartSplit) -> bool:
         return self._made[split.number - 1].enumerator.carries_data(split.split)
@@ -274,9 +275,13 @@ class BoundingHybridEnumerator(HybridEnumerator):
         subtasks = 1
         for made, own in self._by_part(ranges):
             division = made.enumerator.divide_ranges(own)
-            parts += map(made.part.wrapped, division.parts)
             subtasks = max(subtasks, division.subtasks)
-        return Division(parts=parts, subtasks=subtasks)
+            if division.parts is own:
+                parts += [split for split in ranges if split.number == made.part.number]
+            else:
+                parts += map(made.part.wrapped, division.parts)
+        is_same = len(parts) == len(ranges) and all(map(operator.is_, parts, ranges))
+        return Division(parts=ranges if is_same else parts, subtasks=subtasks)
 
 
 @functools.lru_cache(maxsize=64)

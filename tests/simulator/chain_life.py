@@ -28,6 +28,7 @@ class ChainLife(Life):
     def begin(self) -> None:
         draw, of = self.random, self.of
         # Part of the state, and so of its files' names.
+        self._now_us = HybridEnumerator.now_us
         HybridEnumerator.now_us = staticmethod(lambda: of.now_ms * 1000)  # type: ignore[method-assign]
         register_file_system()
         self.landings: list[Landing] = []
@@ -59,6 +60,9 @@ class ChainLife(Life):
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
+
+    def end(self) -> None:
+        HybridEnumerator.now_us = staticmethod(self._now_us)  # type: ignore[method-assign]
 
     def can_be_rolled_back(self) -> bool:
         return True

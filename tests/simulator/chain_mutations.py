@@ -36,11 +36,6 @@ def the_switch_is_one_number_late(position: Any, self: Any, end: Any) -> str:
     return str(int(position(self, end)) + 1)
 
 
-@around(HybridEnumerator, "wants_checkpoint")
-def a_switch_is_not_stored_before_the_next_part_has_data(_: Any, self: Any) -> bool:
-    return False
-
-
 @around(SourceCoordinator, "checkpoint")
 def a_part_ends_before_work_is_done(checkpoint: Any, self: Any, *given: Any, **more: Any) -> Any:
     return checkpoint(self, *given, **{**more, "is_discovering": lambda: False})
@@ -56,7 +51,6 @@ CHAIN_MUTATIONS: tuple[Patch, ...] = (
     a_part_ends_while_its_files_are_listed,
     a_part_is_left_after_its_first_batch,
     the_switch_is_one_number_late,
-    a_switch_is_not_stored_before_the_next_part_has_data,
     a_part_ends_before_work_is_done,
     the_first_listing_of_a_part_counts,
 )
