@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -11,13 +12,13 @@ import pyarrow as pa
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import ComposedOfSources
 from flip27_source.enumerators.hybrid.parts import Part
-from flip27_source.enumerators.hybrid.switch import has_switch
+from flip27_source.enumerators.hybrid.switch import BEGINNING, check_forms, has_switch
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.options import Option, Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source import Source
-from flip27_source.source_checks import ChecksBeforeStart, ChecksGivenSchema, ChecksSource, Finding
-from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, SCHEMA_EVOLUTION_MODE
+from flip27_source.source_checks import ChecksBeforeStart, ChecksGivenSchema, ChecksSource, Finding, ok_unless
+from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, PATH, SCHEMA_EVOLUTION_MODE
 
 
 class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGivenSchema, FindsSchema):
@@ -43,6 +44,11 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
                 "of a chain have one schema, which does not change",
                 remedy=f"remove {SCHEMA_EVOLUTION_MODE.name}",
             )
+        if options[PATH] is not None:
+            raise OptionError(
+                f"option path is {options[PATH]}, and the sources of a chain have paths of their own",
+                remedy="set hybrid.1.path",
+            )
         implied: dict[Option[Any], Any] = {SCHEMA_EVOLUTION_MODE: "none"}
         before: Source | None = None
         for part in cls.parts:
@@ -67,11 +73,16 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
         for part in cls.parts:
-            given = part.source(options).options
+            given = part.source(options, BEGINNING).options
             kinds: tuple[type, ...] = (part.enumerator_type, part.reader_type)
-            for kind in [one for one in kinds if issubclass(one, ChecksSource)][:1]:
+            for kind in kinds:
+                if issubclass(kind, ChecksBeforeStart):
+                    start = functools.partial(kind.check_before_start, given)
+                    yield ok_unless(f"{part.title}: {kind.__name__}", "can start", start)
+            checks = next((kind for kind in kinds if issubclass(kind, ChecksSource)), None)
+            if checks is not None:
                 with part.naming_itself():
-                    for finding in kind.check_source(given):
+                    for finding in checks.check_source(given):
                         yield dataclasses.replace(finding, check=f"{part.title}: {finding.check}")
 
     @classmethod
@@ -125,6 +136,7 @@ def _check_switch(part: Part, options: Options, before: Source | None) -> None:
             f"option hybrid.{part.number}.{uses[0]} contains {{switch}}, and no source is before it",
             remedy="set it to a fixed value",
         )
+    check_forms(part.texts(options), part.declared())
     if not before.enumerator_type.tells_switch(before.options):
         raise OptionError(
             f"option hybrid.{part.number}.{uses[0]} contains {{switch}}, and "

@@ -116,4 +116,4 @@ class PartContext(SplitEnumeratorContext[Any]):
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
         name = None if split_id is None else self._part.split_id(split_id)
-        self._outer.report_data_loss(f"{self._part.title}: {what}", split_id=name, remedy=remedy)
+        self._outer.report_data_loss(what, split_id=name, remedy=remedy)

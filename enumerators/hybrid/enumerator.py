@@ -80,6 +80,8 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._is_unsaved = self._has_looked_again = self._is_asking = False
         self._until_us: int | None = None
         self._made: list[_MadePart] = []
+        for part, stored in zip(self.parts[1:], state.started, strict=False):
+            part.check_started(options, stored)
         for part in self.parts[: state.part]:
             self._make(part, state.of_part(part))
 
@@ -157,6 +159,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             part=len(self._made),
             switches=tuple(self._switches),
             last=self._last,
+            started=tuple(made.part.start_options(self.options_given) for made in self._made[1:]),
             began_us=self._began_us,
             **states,
         )

@@ -27,4 +27,4 @@ HYBRID: Option[str | None] = Option(
     "hybrid.2.startingTimestamp and so on, each option as its source has it. {switch} in a value is the "
     "place where the source before it has ended (docs/hybrid.md).",
 )
-HYBRID_OPTIONS: tuple[Option[Any], ...] = (SWITCH_OVERLAP, HYBRID)
+HYBRID_OPTIONS: tuple[Option[Any], ...] = (SWITCH_OVERLAP, READ_UNTIL, HYBRID)

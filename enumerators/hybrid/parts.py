@@ -20,9 +20,9 @@ from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.hybrid.options import READ_UNTIL
 from flip27_source.enumerators.hybrid.switch import Switch, check_placeholders, has_switch, with_switch
-from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.errors import Flip27Error, IncompatibleStateError, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of
-from flip27_source.options import PASS_THROUGH_PREFIXES, FirstStartOption, Option, Options
+from flip27_source.options import PASS_THROUGH_PREFIXES, Change, FirstStartOption, Option, Options
 from flip27_source.reader import SplitReader
 from flip27_source.registry import find_reader
 from flip27_source.source import Source, chosen_enumerator, declared_options, named_reader
@@ -37,6 +37,7 @@ from flip27_source.source_options import (
     PATH,
     READER,
     TIME_ZONE,
+    UID,
 )
 from flip27_source.split import SplitSize, size_of
 
@@ -176,14 +177,16 @@ class Part:
             *_OWN, *self.enumerator_type.options, *self.reader_type.options,
         )  # fmt: skip
         declared = self.declared()
-        for option in dict.fromkeys(own):
-            if option.name.lower() not in declared:
+        for name, option in {option.name: option for option in own}.items():
+            if name.lower() not in declared:
                 continue
-            renamed = dataclasses.replace(
-                option, name=self.option_name(option.name), parse=_or_switch(option.parse)
-            )
-            if option in (ENUMERATOR, READER):
+            renamed = dataclasses.replace(option, name=self.option_name(name), parse=_or_switch(option.parse))
+            if name in (ENUMERATOR.name, READER.name):
                 yield FirstStartOption(name=renamed.name, parse=str, default=None, doc=option.doc)
+            elif option.changes is Change.FIRST_START and self.number > 1:
+                yield dataclasses.replace(
+                    renamed, changes=Change.IGNORED, change_note="refused once the source has started"
+                )
             else:
                 yield renamed
         yield dataclasses.replace(READ_UNTIL, name=self.option_name(READ_UNTIL.name))
@@ -197,6 +200,30 @@ class Part:
     def texts(self, options: Options) -> dict[str, str]:
         """Its options as given, by name in lower case."""
         return options.texts_under(Option(name=self.option_name("*"), doc=""))
+
+    def start_options(self, options: Options) -> dict[str, str]:
+        """The options that only its start uses, without secrets, as given."""
+        given, declared = self.texts(options), self.declared()
+        return {
+            option.name: given[name]
+            for name, option in sorted(declared.items())
+            if name in given and option.changes is Change.FIRST_START and not option.secret
+        }
+
+    def check_started(self, options: Options, stored: Mapping[str, str]) -> None:
+        """Refuse options of its start that are not those with which it has started.
+
+        Raises:
+            IncompatibleStateError: an option has another value.
+        """
+        given, declared = self.start_options(options), self.declared()
+        for name in sorted(stored.keys() | given.keys()):
+            was, now = stored.get(name), given.get(name)
+            if was != now and not _is_same(declared.get(name.lower()), was, now):
+                raise IncompatibleStateError(
+                    f"option {self.option_name(name)} was {was!r} when that source started, and is {now!r}",
+                    remedy="restore the old value: the start of a source is not repeated",
+                )
 
     def source(self, options: Options, switch: Switch | None = None) -> Source:
         """Its source by the options of the chain.
@@ -220,21 +247,23 @@ class Part:
                 own = with_switch(own, switch, declared)
             storage = options.texts_under(Option(name="storage.*", doc=""))
             raw = {f"storage.{name}": text for name, text in storage.items()} | own
-            common = {
+            # What a source creates elsewhere is named by its uid.
+            uid = f"{options[UID] or PREFIX.rstrip('.')}-{self.number}"
+            common: dict[Option[Any], Any] = {
                 option: options[option]
                 for option in CORE_OPTIONS
                 if option not in _OWN and option.name.lower() in declared and options.is_set(option)
             }
             if TIME_ZONE.name.lower() not in own and options.is_set(TIME_ZONE):
                 common[TIME_ZONE] = options[TIME_ZONE]
-            parsed = Options.parse(raw, declared.values()).with_values(common)
+            parsed = Options.parse(raw, declared.values()).with_values(common | {UID: uid})
             parsed = parsed.with_values(self.enumerator_type.implied_options(parsed))
             return Source(
                 enumerator_type=self.enumerator_type,
                 reader_type=self.reader_type,
                 enumerator_name=self.name,
                 reader_name=self.reader_name,
-                uid=self.name,
+                uid=uid,
                 options=parsed,
             )
 
@@ -277,6 +306,14 @@ def _tagged(name: str, number: int, base: type[Any], fields: list[tuple[str, Any
     )
 
 
+def _is_same(option: Option[Any] | None, was: str | None, now: str | None) -> bool:
+    """Whether two texts of an option have one value; None is its default."""
+    if option is None or any(text is not None and has_switch(text) for text in (was, now)):
+        return False
+    values = [option.default if text is None else option.parse(text) for text in (was, now)]
+    return bool(values[0] == values[1])
+
+
 def _or_switch(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: text if has_switch(text) else parse(text)
 
@@ -317,12 +354,14 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         part: the number of the part that is read now.
         switches: where each part after the first one started.
         last: the event times of the split that ends last, of those that the present part has assigned.
+        started: for each part after the first one that has started, the options of its start.
         began_us: when the present part started for the first time, in microseconds since the epoch.
     """
 
     part: int = 1
     switches: tuple[Switch, ...] = ()
     last: EventTimeRange | None = None
+    started: tuple[dict[str, str], ...] = ()
     began_us: int = 0
 
     def of_part(self, part: Part) -> Any:

@@ -49,6 +49,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next(iter(self.forms().values()))
 
 
+_SAMPLES = (Switch(time_us=0), Switch(text="0"), Switch(text="0/0"), Switch(text="{}"))
 BEGINNING = Switch(time_us=0)
 """Where a source starts if the one before it was empty."""
 
@@ -90,10 +91,33 @@ def check_placeholders(texts: Mapping[str, str]) -> None:
                 )
 
 
+def check_forms(texts: Mapping[str, str], declared: Mapping[str, Option[Any]]) -> None:
+    """Refuse options that take no place, as far as that can be told before the place is known.
+
+    Raises:
+        OptionError: an option takes neither a time nor a number, or not the form that is chosen.
+    """
+    for name, text in texts.items():
+        found = PLACEHOLDER.search(text)
+        if found is not None and not any(
+            _takes(name, text, sample, declared.get(name)) for sample in _SAMPLES
+        ):
+            _filled(name, text, BEGINNING, declared.get(name))
+
+
+def _takes(name: str, text: str, sample: Switch, option: Option[Any] | None) -> bool:
+    try:
+        _filled(name, text, sample, option)
+    except OptionError:
+        return False
+    return True
+
+
 def _filled(name: str, text: str, switch: Switch, option: Option[Any] | None) -> str:
     found = PLACEHOLDER.search(text)
     if found is None:
         return text
+    name = name if option is None else option.name
     forms = switch.forms()
     if found[1] is not None and found[1] not in forms:
         raise OptionError(

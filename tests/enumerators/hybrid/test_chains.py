@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import random
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_source import hybrid
-from flip27_source.errors import DataLossError, Flip27Error, OptionError, SchemaError
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
+from flip27_source.errors import DataLossError, Flip27Error, IncompatibleStateError, OptionError, SchemaError
+from flip27_source.reader import YieldsProgress
 from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
@@ -24,6 +27,8 @@ from tests.batch_read import planned_read
 from tests.edits.edited import Edited
 from tests.enumerators.kafka.reading import options_of
 from tests.kafka_server import KafkaBroker, Record
+from tests.simulator.pages_life import StreamsEnumerator, StreamsReader
+from tests.toy_sources import LINES
 
 IDS = pa.schema([("id", pa.int64())])
 RECORDS = record_schema(include_headers=False)
@@ -167,6 +172,8 @@ def test_a_file_that_was_quarantined_before_the_switch_is_retried_after_it(tmp_p
         (hybrid(sequence(0, "x"), sequence(0, 1)), "option hybrid.1.end has the value 'x'"),
         (hybrid(sequence("{switch}", 1), sequence(0, 1)), "no source is before it"),
         (hybrid(sequence(0, 1), sequence("{switch:now}", 1)), "{switch:now}, which is unknown"),
+        (hybrid(sequence(0, 1), sequence("{switch:iso}", 1)), "takes no value such as 1970"),
+        (hybrid(sequence(0, 1), sequence(0, 1), path="/in"), "option path is /in"),
         (hybrid(sequence(0, 1), ("hybrid", {})), "a chain cannot be a part of a chain"),
         (hybrid(sequence(0, 1), sequence(0, 1), reader="json"), "option reader is json"),
         (
@@ -182,6 +189,51 @@ def test_a_file_that_was_quarantined_before_the_switch_is_retried_after_it(tmp_p
 def test_what_is_wrong_with_a_chain_is_said_by_name(chain: dict[str, str], says: str) -> None:
     with pytest.raises(Flip27Error, match=re.escape(says)):
         Source.resolve(chain)
+
+
+def test_the_start_of_a_source_is_fixed_once_it_has_started_and_not_before() -> None:
+    chain = hybrid(sequence(0, 2), sequence(10, 12, rowsPerSplit=1), sequence(20, 22))
+    engine = MicroBatchEngine(chain)
+    engine.run_batch()
+    engine.restart(options={"hybrid.2.start": "9"})
+    engine.run_batch()
+    engine.restart(options={"hybrid.2.start": "8"})
+    with pytest.raises(IncompatibleStateError, match="start was '9' when"):
+        engine.run_batch()
+    engine.restart(options={"hybrid.2.start": "09", "hybrid.3.start": "19"})
+    engine.process_all_available()
+    assert sorted(row[0] for row in engine.rows) == [0, 1, 9, 10, 11, 19, 20, 21]
+
+
+def test_sources_of_a_chain_have_names_of_their_own_for_what_they_create_elsewhere() -> None:
+    table = ("postgres", {"host": "h", "database": "d", "user": "u", "tables": "t"})
+    source = Source.resolve(hybrid(table, table, stateLocation="/state", uid="orders"))
+    parts: Any = source.enumerator_type
+    slots = [slot_name_of(part.source(source.options).options) for part in parts.parts]
+    assert [slot.rpartition("_")[0] for slot in slots] == ["flip27_orders_1", "flip27_orders_2"]
+
+
+def test_a_source_of_pages_ends_where_its_reader_has_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StreamsEnumerator, "streams", 1)
+    for name, value in (("ends", {"stream-0": 2}), ("starts", {"stream-0": 0}), ("random", random.Random(1))):
+        monkeypatch.setattr(StreamsReader, name, value, raising=False)
+    land(tmp_path / "in", 7)
+    pages = (StreamsEnumerator, {"reader": StreamsReader})
+    files = ("files", {"path": tmp_path / "in", "reader": "text"})
+    engine = MicroBatchEngine(hybrid(pages, files, pollInterval="1ms"), schema=LINES)
+    engine.process_all_available()
+    StreamsReader.ends["stream-0"] = 3
+    engine.now_ms += 1000
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == ["stream-0:0", "stream-0:1", '{"id": 7}']
+
+
+def test_http_may_be_a_source_of_a_chain(tmp_path: Path) -> None:
+    api = ("http", {"path": "http://127.0.0.1:9/orders", "pagination": "none"})
+    files = ("files", {"path": tmp_path, "reader": "json"})
+    assert issubclass(Source.resolve(hybrid(api, files)).reader_type, YieldsProgress)
 
 
 def test_a_chain_is_not_read_in_one_batch() -> None:
