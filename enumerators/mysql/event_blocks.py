@@ -67,9 +67,6 @@ class EventBlock(NamedTuple):
         is_first = self.kinds == FORMAT_DESCRIPTION
         return list(zip((self.positions[is_first] >> 32).tolist(), self.at_s[is_first].tolist(), strict=True))
 
-    def flags(self, number: int) -> int:
-        return int.from_bytes(self.raw[self.starts[number] - 2 : self.starts[number]], "little")
-
 
 def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[EventBlock]:
     """The events in blocks that end between transactions, if these are not very large.

@@ -166,10 +166,10 @@ class LogRead(SourceEvent):
 def position_of(file: str, offset: int, *, failovers: int = 0) -> int:
     """The position in a file of the log, such as ``binlog.000017``, after so many failovers."""
     number = int(file.rpartition(".")[2])
-    if number >> _FILE_BITS or failovers > MOST_FAILOVERS:
+    if number >> _FILE_BITS or offset >> 32 or failovers > MOST_FAILOVERS:
         raise DiscoveryError(
-            f"file {file} of the log after {failovers} failovers has no position: files are counted to "
-            f"{(1 << _FILE_BITS) - 1}, and failovers to {MOST_FAILOVERS}",
+            f"byte {offset} of file {file} of the log has no position after {failovers} failovers: files are "
+            f"counted to {(1 << _FILE_BITS) - 1}, bytes to {2**32 - 1}, and failovers to {MOST_FAILOVERS}",
             remedy="start a query with a new stateLocation, whose snapshot has all rows; if the file's "
             "number is too high, first RESET MASTER, which numbers files anew",
         )

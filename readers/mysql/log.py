@@ -6,7 +6,7 @@ What must not live here: the images of rows, and which changes are delivered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -148,9 +148,7 @@ class WindowLog:
     """Reads the events of one window.
 
     Attributes:
-        end: the end of the window.
         is_wanted: whether changes of a table are read.
-        known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
         rules: of the tables whose chunks are read.
         next_begins: where the next transaction begins, once all is read.
@@ -161,9 +159,7 @@ class WindowLog:
     """
 
     window: LogWindow
-    end: int
     is_wanted: Callable[[TableName], bool]
-    known: Collection[TableName]
     report_loss: Callable[[str], None]
     rules: Mapping[TableName, TableRules]
     writing: Writing
@@ -171,6 +167,7 @@ class WindowLog:
     files: dict[int, int | None] = field(init=False)
     prepared: dict[str, tuple[TableName, ...]] = field(init=False)
     last: dict[str, str] = field(init=False, default_factory=dict)
+    _until: int = field(init=False)
     _open: Transaction | None = field(init=False, default=None)
     _delivered_to: int = field(init=False, default=-1)
     _savepoints: dict[str, int] = field(init=False, default_factory=dict)
@@ -179,7 +176,7 @@ class WindowLog:
     _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.next_begins = self.window.first
+        self.next_begins, self._until = self.window.first, self.window.end or 0
         self.files = {self.window.first >> 32: self.window.file_began}
         self.prepared = dict(self.window.prepared)
 
@@ -190,6 +187,12 @@ class WindowLog:
             # The files must still be those that were read before.
             if any(self.files.setdefault(file, at_s) != at_s for file, at_s in began):
                 raise OtherLogError(self.next_begins)
+            if self._open is not None and block.ends[-1] < self.next_begins:
+                raise SplitReadError(
+                    f"file {position_text(self.next_begins)[:6]} of the log is larger than 4 GB, because of "
+                    "a large transaction, and the log does not have the positions of its events",
+                    remedy=f"write in smaller transactions; {START_AGAIN}",
+                )
             if self._open is not None and began:
                 # A server that was killed while it wrote the transaction has not committed it.
                 if self._delivered_to >= self._open.position:
@@ -199,7 +202,7 @@ class WindowLog:
                     )
                 self._open = None
             yield from self._changes_in(self._part(block))
-            if self._open is None and self.next_begins >= self.end:
+            if self._open is None and self.next_begins >= self._until:
                 break
         if self._open is not None:
             raise SplitReadError(
@@ -210,7 +213,7 @@ class WindowLog:
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
         begins = block.begins
-        count = int(np.searchsorted(block.positions[begins], self.end))
+        count = int(np.searchsorted(block.positions[begins], self._until))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         if count < len(begins):
             # What comes before it, up to the end of the window, was left out by the server or is of no file.
@@ -252,8 +255,8 @@ class WindowLog:
                 if rows is None or rows.table is not table:
                     rows = pending.get(table.table)
                     if rows is not None and rows.table is not table:
-                        # The table had other columns before.
-                        yield from self._taken()
+                        # The table had other columns before, in transactions that have ended.
+                        yield pending.pop(table.table)
                         rows = None
                     rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
@@ -281,13 +284,15 @@ class WindowLog:
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
-            emptied = statement.emptied
-            if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
+            # Two bytes of flags end the header.
+            is_temporary = block.raw[block.starts[event] - 2] & _THREAD_SPECIFIC
+            emptied = None if is_temporary else statement.emptied
+            if emptied is not None and self.is_wanted(emptied):
                 yield from self._taken()
                 self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
-            for table, loss in statement.losses(self.is_wanted, self.known):
+            for table, loss in statement.losses(self.is_wanted, {*self.rules, *self.window.known}):
                 rule = self.rules.get(table)
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")

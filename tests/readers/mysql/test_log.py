@@ -45,7 +45,7 @@ def read(found: Iterable[bytes], *, end: int = 1 << 40) -> tuple[list[str], list
     losses: list[str] = []
     tables = (ORDERS, ODD)
     log = WindowLog(
-        window=LogWindow(first=FILE + 4, file_began=0), end=end, is_wanted=tables.__contains__, known=tables,
+        window=LogWindow(first=FILE + 4, end=end, file_began=0, known=tables), is_wanted=tables.__contains__,
         report_loss=losses.append, rules={}, writing=Writing(lambda text, _: text.decode()),
     )  # fmt: skip
     changes = log.changes(event_blocks(iter(found), first=FILE + 4, end=end))
@@ -118,3 +118,12 @@ def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
     first = packet(FORMAT_DESCRIPTION, b"\1" + bytes(4), size=100, end=0)
     with pytest.raises(ServerError, match="an event of the log has a wrong checksum, before the position"):
         read([first, *events(begin())])
+
+
+def test_a_file_with_positions_that_are_too_large_for_its_events_is_an_error() -> None:
+    body = statement(f"SAVEPOINT {'a' * 100_000}")[1]
+    # An event has the last 32 bits of the position after it.
+    ends = [4_000_000_000, 4_290_000_000, 5_000_000]
+    large = [packet(QUERY, body, size=100, end=end) for end in ends]
+    with pytest.raises(SplitReadError, match="file 000001 of the log is larger than 4 GB"):
+        read([*events(begin()), *large, packet(XID, bytes(8), size=100, end=5_000_100)], end=FILE + 500)
