@@ -206,7 +206,7 @@ def find_tables(
     for pattern in patterns:
         if pattern.is_name and not any(pattern.matches(*name) for name in names):
             raise DiscoveryError(
-                f"table {pattern.text} of option tables does not exist, or the account may not read it",
+                f"table {pattern.text} of option tables does not exist, is a view, or may not be read",
                 remedy="create it, grant SELECT on it, or correct the option tables",
             )
     chosen = [(TableName(schema=schema, name=name), *more) for schema, name, *more in listed]

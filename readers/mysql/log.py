@@ -33,8 +33,10 @@ OPS = np.zeros(256, np.uint8)
 OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
 _SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(OPS).tolist())
+_UNKNOWN = (*range(39, 160), *range(172, 256))
+"""Events of other servers, and of later versions: one may have rows, too."""
 _IS_READ = OPS > 0
-_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
+_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS, *_UNKNOWN]] = True
 _FLAGS_AT = 12
 _STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
 _XA = _PREPARES_XA | _COMPLETES_XA
@@ -189,9 +191,8 @@ class WindowLog:
                 raise OtherLogError(self.next_begins)
             if self._open is not None and block.ends[-1] < self.next_begins:
                 raise SplitReadError(
-                    f"file {position_text(self.next_begins)[:6]} of the log is larger than 4 GB, because of "
-                    "a large transaction, and the log does not have the positions of its events",
-                    remedy=f"write in smaller transactions; {START_AGAIN}",
+                    f"file {position_text(self.next_begins)[:6]} of the log is larger than 4 GB",
+                    remedy=f"it has no positions there: write in smaller transactions; {START_AGAIN}",
                 )
             if self._open is not None and began:
                 # A server that was killed while it wrote the transaction has not committed it.
@@ -244,7 +245,7 @@ class WindowLog:
             if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
-                    self._described[text] = table_map(text, self.is_wanted)
+                    self._described[text] = table_map(text, self.is_wanted, {*self.rules, *self.window.known})
                 if prepares:
                     self._prepare(part.at(event)[1], name_in(text))
                 self._present[block.raw[start : start + 6]] = self._described[text]
@@ -273,6 +274,11 @@ class WindowLog:
         """An event that has no rows."""
         block, (_, transaction) = part.block, part.at(event)
         kind, position = block.kinds[event], int(block.positions[event])
+        if kind in _UNKNOWN:
+            raise SplitReadError(
+                f"the log has an event of an unknown kind, {kind}, at {position_text(position)}",
+                remedy=f"a newer server has written it: use a newer version of the source; {START_AGAIN}",
+            )
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
         elif kind == _XA_PREPARE:
@@ -284,9 +290,8 @@ class WindowLog:
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
-            # Two bytes of flags end the header.
-            is_temporary = block.raw[block.starts[event] - 2] & _THREAD_SPECIFIC
-            emptied = None if is_temporary else statement.emptied
+            # The flags of an event are at the end of its header.
+            emptied = None if block.raw[block.starts[event] - 2] & _THREAD_SPECIFIC else statement.emptied
             if emptied is not None and self.is_wanted(emptied):
                 yield from self._taken()
                 self._delivered_to = transaction.position

@@ -328,6 +328,13 @@ def test_a_sequence_is_no_table(mysql: MysqlServer, change_format: str) -> None:
         assert len(orders.engine.rows) == 1
 
 
+def test_a_copy_of_a_sequence_is_a_table(mysql: MysqlServer) -> None:
+    with query(mysql, "CREATE SEQUENCE numbers", "CREATE TABLE orders SELECT * FROM numbers") as orders:
+        orders.batches()
+        changes = orders.write("UPDATE orders SET start_value = 7")
+        assert values_of(changes, "_op", "start_value") == [("u", 7)]
+
+
 def test_two_tables_whose_names_look_alike_are_both_read(mysql: MysqlServer) -> None:
     mysql.execute(
         "CREATE DATABASE `x.y`",

@@ -127,3 +127,9 @@ def test_a_file_with_positions_that_are_too_large_for_its_events_is_an_error() -
     large = [packet(QUERY, body, size=100, end=end) for end in ends]
     with pytest.raises(SplitReadError, match="file 000001 of the log is larger than 4 GB"):
         read([*events(begin()), *large, packet(XID, bytes(8), size=100, end=5_000_100)], end=FILE + 500)
+
+
+@pytest.mark.parametrize("kind", [39, 172, 255])
+def test_an_event_of_a_kind_that_is_not_known_is_an_error(kind: int) -> None:
+    with pytest.raises(SplitReadError, match=f"an event of an unknown kind, {kind}, at 000001:104"):
+        read(events(begin(), (kind, bytes(8)), (XID, bytes(8))))
