@@ -18,7 +18,7 @@ from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
-from flip27_source.snapshot_then_log.tables import Key, TableProgress
+from flip27_source.snapshot_then_log.tables import Key, TableProgress, TablesState
 
 FIRST_IN_FILE = 4
 """The position of the first event of each file."""
@@ -44,6 +44,7 @@ class TableName:
 
 
 Progress = TableProgress[TableName, str]
+Tables = TablesState[TableName, Progress]
 Prepared = tuple[tuple[str, tuple[TableName, ...]], ...]
 """The XA transactions that are neither committed nor rolled back, with the tables that they have changed."""
 

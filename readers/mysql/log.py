@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError
-from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
+from flip27_source.enumerators.mysql.event_blocks import COMPRESSED, GTID, PADDING, EventBlock, numbers_at
 from flip27_source.enumerators.mysql.split import LogWindow, TableName, TableRules, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import LASTING, Statement, Writing
 from flip27_source.errors import SplitReadError
@@ -31,7 +31,7 @@ _THREAD_SPECIFIC = 4
 OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
 OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
-_SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
+_SECOND_FORM = (30, 31, 32, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(OPS).tolist())
 _UNKNOWN = (*range(39, 160), *range(172, 256))
 """Events of other servers, and of later versions: one may have rows, too."""
@@ -136,7 +136,7 @@ class TableRows(NamedTuple):
                 f"the log has only some columns of the rows of table {self.table.table}",
                 remedy=f"SET GLOBAL binlog_row_image = FULL, and {START_AGAIN}",
             )
-        is_compressed = np.isin(kinds, _COMPRESSED)
+        is_compressed = np.isin(kinds, COMPRESSED)
         if not is_compressed.any():
             return data, starts, stops
         bodies = (block.raw[start:stop] for start, stop in zip(starts, stops, strict=True))

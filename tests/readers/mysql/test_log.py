@@ -114,6 +114,13 @@ def test_changes_that_the_server_has_lost_are_losses_between_transactions_too() 
     assert losses == ["the server has lost changes at 000001:204 of its log"]
 
 
+@pytest.mark.parametrize(("kind", "most"), [(30, 8), (166, 1)])
+def test_a_block_has_fewer_bytes_of_compressed_events(kind: int, most: int) -> None:
+    transactions = [begin(), (kind, bytes(1_000_000)), (XID, bytes(8))] * 12
+    blocks = event_blocks(iter(events(*transactions)), first=FILE + 4, end=1 << 40)
+    assert max(int(sum(block.kinds == kind)) for block in blocks) == most
+
+
 def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
     first = packet(FORMAT_DESCRIPTION, b"\1" + bytes(4), size=100, end=0)
     with pytest.raises(ServerError, match="an event of the log has a wrong checksum, before the position"):
