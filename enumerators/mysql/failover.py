@@ -60,6 +60,11 @@ def failover(
     return replace(moved, gtids=gtids, skips=skips)
 
 
+def gtids_in(connection: Connection, name: str) -> tuple[str, ...]:
+    """The GTIDs in a variable of the server."""
+    return parse_gtids(variable(connection, name))
+
+
 def check_has(connection: Connection, options: Options, gtids: Iterable[str]) -> Collection[str]:
     """Check that the server has these transactions, and return those that its log has or had.
 
@@ -67,9 +72,9 @@ def check_has(connection: Connection, options: Options, gtids: Iterable[str]) ->
     """
     newest = {
         gtid.rpartition("-")[0]: int(gtid.rpartition("-")[2])
-        for gtid in parse_gtids(variable(connection, "gtid_binlog_state"))
+        for gtid in gtids_in(connection, "gtid_binlog_state")
     }
-    copied = parse_gtids(variable(connection, "gtid_slave_pos"))
+    copied = gtids_in(connection, "gtid_slave_pos")
     parts = {gtid: gtid.rpartition("-") for gtid in gtids}
     logged = {gtid for gtid, (source, _, number) in parts.items() if int(number) <= newest.get(source, -1)}
     lacking = sorted(parts.keys() - logged - {*copied})
@@ -91,7 +96,7 @@ def start_at(
     Raises:
         DiscoveryError: the log has no such domain.
     """
-    known = by_domain(parse_gtids(variable(connection, "gtid_binlog_state")))
+    known = by_domain(gtids_in(connection, "gtid_binlog_state"))
     if unknown := by_domain(parse_gtids(given)).keys() - known:
         raise DiscoveryError(
             f"option startingPosition is {given}, and the log has no domain {min(unknown)}",

@@ -152,7 +152,7 @@ class LogRead(SourceEvent):
         end: where the next transaction begins: at the end of the window or after it. If it is ``first``,
             nothing was read, because another server has answered.
         emptied: the tables with a TRUNCATE that some chunks have and others do not.
-        gtids: the GTIDs before ``end`` of the domains that the window has.
+        gtids: the GTIDs before ``end`` of the domains that the window has; of several in one the last counts.
         file_began, prepared: see MysqlState, for ``end``.
     """
 

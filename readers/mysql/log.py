@@ -39,8 +39,9 @@ _IS_READ = OPS > 0
 _IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS, *_UNKNOWN]] = True
 _FLAGS_AT = 12
 _STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
+_STARTS_ALTER, _FAILS_TO_ALTER = 2 << 8, 8 << 8
 _XA = _PREPARES_XA | _COMPLETES_XA
-"""Flags of the GTID with which a transaction begins."""
+"""Flags of the GTID with which a transaction begins; those of a second byte are shifted."""
 
 
 class Transaction(NamedTuple):
@@ -283,7 +284,7 @@ class WindowLog:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
         elif kind == _XA_PREPARE:
             self.prepared.setdefault(transaction.xid, ())
-        else:
+        elif not transaction.flags & (_STARTS_ALTER | _FAILS_TO_ALTER):
             statement = part.statement(event)
             self._end(statement, event, part)
             rekeyed = statement.rekeyed
@@ -351,7 +352,10 @@ class WindowLog:
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
-    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).tolist()
+    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).astype(np.int64)
+    more = starts + _FLAGS_AT + 1 + 8 * (flags & _GROUP_COMMIT > 0)
+    has_more = (flags & _STANDALONE > 0) & (more < block.stops[begins])
+    each = (flags | np.where(has_more, data[more], 0).astype(np.int64) << 8).tolist()
     servers = numbers_at(data, starts - 14, 4)  # in the header, which has 19 bytes
     gtids = zip(numbers_at(data, starts + 8, 4), servers, numbers_at(data, starts, 8), strict=True)
     return map(
@@ -359,8 +363,8 @@ def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
         block.positions[begins].tolist(),
         block.at_s[begins].tolist(),
         (f"{one[0]}-{one[1]}-{one[2]}" if has else None for has, one in zip(has_gtid, gtids, strict=True)),
-        flags,
-        (_xid(block.body(event)) if flag & _XA else "" for flag, event in zip(flags, begins, strict=True)),
+        each,
+        (_xid(block.body(event)) if flags & _XA else "" for flags, event in zip(each, begins, strict=True)),
     )
 
 

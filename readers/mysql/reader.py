@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,18 +17,9 @@ from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
 from flip27_source.enumerators.mysql.dump import file_began, log_blocks
-from flip27_source.enumerators.mysql.failover import check_has, check_sent, skip
+from flip27_source.enumerators.mysql.failover import check_has, check_sent, gtids_in, skip
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    MysqlSplit,
-    TableName,
-    by_domain,
-    parse_gtids,
-    position_text,
-)
+from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, position_text
 from flip27_source.enumerators.mysql.statements import Writing
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit
@@ -90,7 +81,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._check_types(table)
         table.check_cut_by(chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
-        gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
+        gtids = gtids_in(connection, "gtid_binlog_pos") if chunk.server is not None else ()
         if earlier is not None:
             position, gtids = earlier.position, earlier.gtids
         types = {name: kind.arrow or pa.string() for name, kind in table.columns.items()}
@@ -119,9 +110,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
         self._rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
-        self._emptied: dict[TableName, None] = {}
+        self._emptied: dict[Any, None] = {}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
-        is_wanted: Callable[[TableName], bool] = {*self._rules, *window.known}.__contains__
+        is_wanted: Callable[[Any], bool] = {*self._rules, *window.known}.__contains__
         if context.options[opts.SNAPSHOT] == "never":
             # The changes of a new table are in the log before the table is found.
             is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
@@ -129,6 +120,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         log = WindowLog(
             window=window, is_wanted=is_wanted, report_loss=report_loss, rules=self._rules, writing=writing
         )
+        passed = list[str]()
         if logged.first > window.first:
             context.report_data_loss(
                 f"the server no longer has its log from {position_text(window.first)} on: it begins at "
@@ -136,10 +128,9 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                 split_id=split_id,
                 remedy=f"{errors.START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
-            log.next_begins = logged.first
-            log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
-        first = log.next_begins
-        passed = skip(connection, window.skips, log=window.log, position=first)
+            passed += server.gtids_at(connection, window.log, logged.first) or ()
+        first = log.next_begins = max(window.first, logged.first)
+        passed += skip(connection, window.skips, log=window.log, position=first)
         if first < window.end:
             events = log_blocks(connection, context.options, log=window.log, first=first, end=window.end)
             try:
@@ -156,7 +147,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
             with connect(context.options) as another:
                 check_sent(another, gtids, log=window.log, first=first, end=logged.end)
         began = log.files.get(end >> 32) or file_began(context.options, log=window.log, position=end)
-        gtids, prepared = tuple((by_domain(passed) | log.last).values()), tuple(log.prepared.items())
+        gtids, prepared = (*passed, *log.last.values()), tuple(log.prepared.items())
         context.send_event_to_coordinator(
             LogRead(window.first, end, tuple(self._emptied), gtids, file_began=began, prepared=prepared)
         )

@@ -32,8 +32,10 @@ def events(*parts: tuple[int, bytes]) -> list[bytes]:
     ]
 
 
-def begin(*, is_statement: bool = False, number: int = 5, domain: int = 0) -> tuple[int, bytes]:
-    return GTID, struct.pack("<QIB", number, domain, int(is_statement)) + bytes(6)
+def begin(
+    *, is_statement: bool = False, number: int = 5, domain: int = 0, more: bytes = bytes(6)
+) -> tuple[int, bytes]:
+    return GTID, struct.pack("<QIB", number, domain, int(is_statement)) + more
 
 
 def statement(sql: str, schema: str = "shop") -> tuple[int, bytes]:
@@ -66,6 +68,15 @@ def test_changes_without_rows_are_losses() -> None:
     assert losses == [
         "shop.orders was dropped, renamed or replaced at 000001:104 of the log, with rows or all of them"
     ]
+
+
+@pytest.mark.parametrize(("phase", "count"), [(2, 0), (4, 1), (8, 0)])
+def test_an_alter_table_in_two_phases_counts_when_it_has_succeeded(phase: int, count: int) -> None:
+    alter = statement("ALTER TABLE orders DROP PARTITION a")
+    alone = (begin(is_statement=True, more=bytes([phase]) + bytes(8)), alter)
+    # Transactions that were committed together have a number of eight bytes in front.
+    together = ((GTID, struct.pack("<QIBQB", 6, 0, 1 | 2, 7, phase) + bytes(8)), alter)
+    assert len(read(events(*alone, *together))[1]) == 2 * count
 
 
 def test_a_transaction_ends_with_its_commit_and_not_with_a_savepoint() -> None:
