@@ -57,7 +57,10 @@ def _connection_type() -> Any:
 
     class Session(of_pymysql):  # type: ignore[misc]
         def _create_ssl_ctx(self, given: Any) -> ssl.SSLContext:
-            return super()._create_ssl_ctx(given) if given else ssl._create_unverified_context()
+            context = super()._create_ssl_ctx(given) if given else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if not given:
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            return context
 
     return Session
 
