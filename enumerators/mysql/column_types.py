@@ -50,7 +50,8 @@ class ColumnType:
         """What the source does not read about such a column; None if it reads the column."""
         if self.charset in UNREAD_CHARSETS:
             return f"in the character set {self.charset}"
-        is_odd = self.text.endswith("COMPRESSED*/") or self.text == "year(2)"
+        # A comment ends the text of a compressed column, and of a time in the format of MariaDB 5.3.
+        is_odd = self.text.endswith("*/") or self.text == "year(2)"
         return f"of the type {self.text or self.name}" if is_odd or self.arrow is None else None
 
     @property

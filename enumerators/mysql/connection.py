@@ -57,11 +57,9 @@ def _connection_type() -> Any:
 
     class Session(of_pymysql):  # type: ignore[misc]
         def _create_ssl_ctx(self, given: Any) -> ssl.SSLContext:
-            if given:
-                return super()._create_ssl_ctx(given)  # type: ignore[no-any-return]
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+            context = super()._create_ssl_ctx(given) if given else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if not given:
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             return context
 
     return Session

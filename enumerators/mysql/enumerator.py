@@ -21,14 +21,7 @@ from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
 from flip27_source.enumerators.mysql.server import is_named
-from flip27_source.enumerators.mysql.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    MysqlSplit,
-    Progress,
-    TableRules,
-)
+from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
 from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
@@ -74,7 +67,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         return findings(options)
 
     @classmethod
-    def held_chunk(cls, state: MysqlState, progress: Progress, number: int) -> MysqlSplit:
+    def held_chunk(cls, state: MysqlState, progress: Any, number: int) -> MysqlSplit:
         barrier = progress.assigned.get(progress.split_id(number), state.start)
         return MysqlSplit.of_chunk(progress, number, barrier)
 

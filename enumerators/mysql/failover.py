@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from flip27_source.enumerators.mysql.connection import Connection, connect, place, rows_of, variable
 from flip27_source.enumerators.mysql.dump import file_began, log_blocks
-from flip27_source.enumerators.mysql.errors import START_AGAIN, NotInTheLogError
+from flip27_source.enumerators.mysql.errors import START_AGAIN, NotInTheLogError, ServerError
 from flip27_source.enumerators.mysql.event_blocks import GTID
 from flip27_source.enumerators.mysql.server import gtids_at, log_end, log_written_to
 from flip27_source.enumerators.mysql.split import by_domain, failovers_of, parse_gtids, position_text
@@ -60,6 +60,11 @@ def failover(
     return replace(moved, gtids=gtids, skips=skips)
 
 
+def gtids_in(connection: Connection, name: str) -> tuple[str, ...]:
+    """The GTIDs in a variable of the server."""
+    return parse_gtids(variable(connection, name))
+
+
 def check_has(connection: Connection, options: Options, gtids: Iterable[str]) -> Collection[str]:
     """Check that the server has these transactions, and return those that its log has or had.
 
@@ -67,9 +72,9 @@ def check_has(connection: Connection, options: Options, gtids: Iterable[str]) ->
     """
     newest = {
         gtid.rpartition("-")[0]: int(gtid.rpartition("-")[2])
-        for gtid in parse_gtids(variable(connection, "gtid_binlog_state"))
+        for gtid in gtids_in(connection, "gtid_binlog_state")
     }
-    copied = parse_gtids(variable(connection, "gtid_slave_pos"))
+    copied = gtids_in(connection, "gtid_slave_pos")
     parts = {gtid: gtid.rpartition("-") for gtid in gtids}
     logged = {gtid for gtid, (source, _, number) in parts.items() if int(number) <= newest.get(source, -1)}
     lacking = sorted(parts.keys() - logged - {*copied})
@@ -91,7 +96,7 @@ def start_at(
     Raises:
         DiscoveryError: the log has no such domain.
     """
-    known = by_domain(parse_gtids(variable(connection, "gtid_binlog_state")))
+    known = by_domain(gtids_in(connection, "gtid_binlog_state"))
     if unknown := by_domain(parse_gtids(given)).keys() - known:
         raise DiscoveryError(
             f"option startingPosition is {given}, and the log has no domain {min(unknown)}",
@@ -111,14 +116,38 @@ def start_after(
     """
     # Before the log is searched: what is written meanwhile comes later.
     written_to = log_written_to(connection, failovers=failovers_of(first))
-    with connect(options) as stream:
-        _send_after(stream, gtids)
-        blocks = log_blocks(stream, options, log=log, first=first)
-        # Events that are made for the replica have no position.
-        begins = (one.positions[(one.kinds == GTID) & (one.ends & 0xFFFFFFFF > 0)] for one in blocks)
-        start = next((int(found[0]) for found in begins if len(found)), written_to)
+
+    def first_sent() -> int:
+        with connect(options) as stream:
+            _send_after(stream, gtids)
+            blocks = log_blocks(stream, options, log=log, first=first)
+            # Events that are made for the replica have no position.
+            begins = (one.positions[(one.kinds == GTID) & (one.ends & 0xFFFFFFFF > 0)] for one in blocks)
+            return next((int(found[0]) for found in begins if len(found)), 0)
+
+    # It is asked for again, because a thread that is killed may send nothing, too.
+    start = first_sent() or first_sent() or written_to
     before = gtids_at(connection, log, start) or ()
     return start, tuple(gtid for gtid in by_domain(gtids).values() if gtid not in before)
+
+
+def check_sent(connection: Connection, gtids: Collection[str], *, log: str, first: int, end: int) -> None:
+    """Check that the server has sent its log from a position to another one, but for events to leave out.
+
+    If the thread that sends it is killed (KILL QUERY), the log seems to end.
+
+    Args:
+        gtids: of some domains, the last transaction that was sent or is to be left out.
+
+    Raises:
+        ServerError: it has sent less.
+    """
+    before, there = (gtids_at(connection, log, position) for position in (first, end))
+    if there is None or not {*there} <= {*(before or ()), *gtids}:
+        raise ServerError(
+            f"the server has ended its log early, before {position_text(end)}",
+            remedy="nothing is lost: it is repeated; do not kill the threads that send the log",
+        )
 
 
 def skip(connection: Connection, skips: Collection[str], *, log: str, position: int) -> Collection[str]:

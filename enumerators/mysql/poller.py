@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,12 +18,7 @@ from flip27_source.enumerators.mysql.split import TableName, by_domain, failover
 from flip27_source.enumerators.mysql.state import MysqlState
 from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log.options import SNAPSHOT_CHUNK_ROWS
-from flip27_source.enumerators.tables_with_log.poller import (
-    LISTING_S,
-    ConnectedPoller,
-    TablesRequest,
-    check_start,
-)
+from flip27_source.enumerators.tables_with_log.poller import ConnectedPoller, TablesRequest, check_start
 from flip27_source.errors import DiscoveryError
 from flip27_source.snapshot_then_log.tables import Cut, TablesState
 
@@ -86,13 +80,13 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
 
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[server.CatalogTable, ...] | None = None
-        if time.monotonic() >= self._list_after:
+        if self._is_listing_due:
             tables = tuple(server.find_tables(connection, self._named, known=request.known))
             if self._run.reads_log:
                 server.check_logged(connection, [one.table for one in tables])
             for one in tables if has_all_columns(self._options) else ():
                 check_types(one, one.columns, change_format=self._options[opts.CHANGE_FORMAT])
-            self._list_after = time.monotonic() + LISTING_S
+            self._has_listed()
         state, moved = request.state, None
         if state is not None and state.log is not None and state.server != self._server:
             after = failover(

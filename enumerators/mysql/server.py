@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from flip27_source.enumerators.mysql import options as opts
@@ -36,12 +37,12 @@ ORDER BY table_schema, table_name
 """
 _COLUMNS = """
 SELECT column_name, data_type, column_type, coalesce(numeric_precision, 0), coalesce(numeric_scale, 0),
-character_set_name
+character_set_name, column_key
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
-_KEY = """
-SELECT column_name FROM information_schema.statistics
-WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index
+_INDEXES = """
+SELECT index_name, column_name FROM information_schema.statistics
+WHERE table_schema = %s AND table_name = %s
 """
 
 
@@ -50,22 +51,25 @@ class CatalogTable:
     """A table that can be read.
 
     Attributes:
-        key: the columns of the primary key; empty if there is none.
-        cut_by: those of them at the beginning of the key that are integers: chunks are cut by them.
+        key: the columns of the primary key, or without one, of the first unique key without NULLs, as in the
+            log; empty if there is none.
+        cut_by: the columns at the beginning of a primary key that are integers: chunks are cut by them.
     """
 
     table: TableName
     columns: dict[str, ColumnType]
-    key: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    is_primary: bool = False
 
     def renamed(self, name_of: Callable[[str], str]) -> CatalogTable:
         """The table with other names of columns."""
         columns = {name_of(name): kind for name, kind in self.columns.items()}
-        return CatalogTable(table=self.table, columns=columns, key=tuple(map(name_of, self.key)))
+        return replace(self, columns=columns, key=tuple(map(name_of, self.key)))
 
     @property
     def cut_by(self) -> tuple[str, ...]:
-        return tuple(takewhile(lambda name: self.columns[name].name in INTEGERS, self.key))
+        key = self.key if self.is_primary else ()
+        return tuple(takewhile(lambda name: self.columns[name].name in INTEGERS, key))
 
     def check_cut_by(self, key: Sequence[str]) -> None:
         """Check that the primary key still begins with the columns by which the table is cut."""
@@ -202,7 +206,7 @@ def find_tables(
     for pattern in patterns:
         if pattern.is_name and not any(pattern.matches(*name) for name in names):
             raise DiscoveryError(
-                f"table {pattern.text} of option tables does not exist, or the account may not read it",
+                f"table {pattern.text} of option tables does not exist, is a view, or may not be read",
                 remedy="create it, grant SELECT on it, or correct the option tables",
             )
     chosen = [(TableName(schema=schema, name=name), *more) for schema, name, *more in listed]
@@ -223,14 +227,13 @@ def find_tables(
 def check_logged(connection: Connection, tables: Sequence[TableName]) -> None:
     """Refuse tables with changes that the log does not have."""
     for _, _, only, ignored in rows_of(connection, "SHOW MASTER STATUS"):
-        for table in tables:
-            if (only and table.schema not in only.split(",")) or table.schema in ignored.split(","):
-                raise DiscoveryError(
-                    f"the server leaves the database of table {table} out of its log (binlog_do_db is "
-                    f"'{only}', binlog_ignore_db is '{ignored}')",
-                    remedy="correct these settings in the server's configuration and restart it; or set "
-                    "snapshot=only",
-                )
+        if only or ignored:
+            raise DiscoveryError(
+                "the server leaves databases out of its log, and what sessions do in them with tables of "
+                f"others, such as TRUNCATE (binlog_do_db is '{only}', binlog_ignore_db is '{ignored}')",
+                remedy="remove these settings from the server's configuration and restart it; or set "
+                "snapshot=only",
+            )
     for table in tables:
         # With SELECT alone, information_schema does not show the foreign keys.
         ((_, text),) = rows_of(connection, f"SHOW CREATE TABLE {quoted(table.schema, table.name)}")
@@ -261,11 +264,16 @@ def present_table(connection: Connection, table: TableName) -> CatalogTable:
 
 def catalog_table(connection: Connection, table: TableName) -> CatalogTable:
     names = [table.schema, table.name]
+    found = rows_of(connection, _COLUMNS, names)
     columns = {
         row[0]: ColumnType(
             name=row[1].lower(), digits=int(row[3]), scale=int(row[4]), text=row[2], charset=row[5]
         )
-        for row in rows_of(connection, _COLUMNS, names)
+        for row in found
     }
-    key = tuple(row[0] for row in rows_of(connection, _KEY, names))
-    return CatalogTable(table=table, columns=columns, key=key)
+    indexes = defaultdict[str, list[str]](list)
+    for index, column in rows_of(connection, _INDEXES, names):
+        indexes[index].append(column)
+    in_key = {row[0] for row in found if row[6] == "PRI"}
+    key = next((tuple(one) for one in indexes.values() if {*one} == in_key), ())
+    return CatalogTable(table=table, columns=columns, key=key, is_primary="PRIMARY" in indexes)

@@ -18,7 +18,7 @@ from flip27_source.enumerators.mysql.table_patterns import quoted
 from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
-from flip27_source.snapshot_then_log.tables import Key, TableProgress
+from flip27_source.snapshot_then_log.tables import Key, TableProgress, TablesState
 
 FIRST_IN_FILE = 4
 """The position of the first event of each file."""
@@ -44,6 +44,7 @@ class TableName:
 
 
 Progress = TableProgress[TableName, str]
+Tables = TablesState[TableName, Progress]
 Prepared = tuple[tuple[str, tuple[TableName, ...]], ...]
 """The XA transactions that are neither committed nor rolled back, with the tables that they have changed."""
 
@@ -151,7 +152,7 @@ class LogRead(SourceEvent):
         end: where the next transaction begins: at the end of the window or after it. If it is ``first``,
             nothing was read, because another server has answered.
         emptied: the tables with a TRUNCATE that some chunks have and others do not.
-        gtids: the GTIDs before ``end`` of the domains that the window has.
+        gtids: the GTIDs before ``end`` of the domains that the window has; of several in one the last counts.
         file_began, prepared: see MysqlState, for ``end``.
     """
 
@@ -166,10 +167,10 @@ class LogRead(SourceEvent):
 def position_of(file: str, offset: int, *, failovers: int = 0) -> int:
     """The position in a file of the log, such as ``binlog.000017``, after so many failovers."""
     number = int(file.rpartition(".")[2])
-    if number >> _FILE_BITS or failovers > MOST_FAILOVERS:
+    if number >> _FILE_BITS or offset >> 32 or failovers > MOST_FAILOVERS:
         raise DiscoveryError(
-            f"file {file} of the log after {failovers} failovers has no position: files are counted to "
-            f"{(1 << _FILE_BITS) - 1}, and failovers to {MOST_FAILOVERS}",
+            f"byte {offset} of file {file} of the log has no position after {failovers} failovers: files are "
+            f"counted to {(1 << _FILE_BITS) - 1}, bytes to {2**32 - 1}, and failovers to {MOST_FAILOVERS}",
             remedy="start a query with a new stateLocation, whose snapshot has all rows; if the file's "
             "number is too high, first RESET MASTER, which numbers files anew",
         )

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flip27_source.enumerators.mysql.split import (
-    LogRead,
-    MysqlSplit,
-    Prepared,
-    Progress,
-    TableName,
-    by_domain,
-)
+from flip27_source.enumerators.mysql.split import LogRead, MysqlSplit, Prepared, TableName, Tables, by_domain
 from flip27_source.enumerators.tables_with_log.enumerator import ReadingState
 from flip27_source.snapshot_then_log.assigner import PositionAssigner
-from flip27_source.snapshot_then_log.tables import TablesState
 
 Assigner = PositionAssigner[TableName]
 
@@ -38,7 +30,7 @@ class MysqlState(ReadingState):
 
     server: str
     log: str | None
-    assigner: TablesState[TableName, Progress]
+    assigner: Tables
     gtids: tuple[str, ...] = ()
     file_began: int | None = None
     skips: tuple[str, ...] = ()

@@ -27,8 +27,8 @@ _ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
 _UNDOES = "ROLLBACK (WORK )?TO "
 _EMPTIES = "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
-_CREATES = "CREATE (OR REPLACE )?TABLE (IF NOT EXISTS )?"
-_REPLACES, _FILLS = "CREATE OR REPLACE TABLE ", "CREATE TABLE .* SELECT "
+_REPLACES = "CREATE OR REPLACE TABLE (IF NOT EXISTS )?"
+_FILLS = r"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (.* )?(SELECT|VALUES \() "
 _DROPS = "(DROP|RENAME) TABLES? "
 _ALTERS = r"ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?(\. )?"
 _HARMLESS = (
@@ -38,9 +38,9 @@ _HARMLESS = (
 )
 """Statements that change no rows, unless one of the patterns above is theirs."""
 _MOVES_ROWS = (
-    "(NOWAIT |WAIT [^ ]+ )?(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?AUTO_INCREMENT "
-    "|ADD (COLUMN )?+[^ ]* SERIAL |CONVERT TABLE |(IMPORT|DISCARD) TABLESPACE "
-    "|(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION )"
+    "(NOWAIT |WAIT [^ ]+ )?(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?(AUTO_INCREMENT|SERIAL DEFAULT VALUE) "
+    r"|ADD (COLUMN )?+(IF NOT EXISTS )?+(\( (.* , )?)?(?!(CONSTRAINT|KEY|INDEX|UNIQUE) )[^ (]* SERIAL "
+    "|CONVERT TABLE |(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION |(IMPORT|DISCARD) TABLESPACE )"
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
 _VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
@@ -170,24 +170,22 @@ class Statement:
             is_wanted: whether changes of a table are read.
             known: the tables that exist and are read.
         """
-        loss = Loss.GONE
+        named, loss = list[TableName](), Loss.GONE
         if database := self._after(_DROPS_DATABASE):
             dropped = self._table(database[0].given, "").schema
             return [(table, Loss.DATABASE) for table in known if table.schema == dropped]
         if self._begins(_DROPS):
             named = list(self._names(self._after(_DROPS)))
-        elif self._begins(f"{_REPLACES}|{_FILLS}"):
-            named = [*self._names(self._after(_CREATES))][:1]
-            loss = Loss.GONE if self._begins(_REPLACES) else Loss.WRITTEN
+        elif self._begins(_REPLACES):
+            named = [*self._names(self._after(_REPLACES))][:1]
         elif self._begins(_ALTERS):
             named = self._moved(self._after(_ALTERS))
             is_versioned = re.search(_VERSIONS, _shape(self._tokens))
             if is_versioned or self.cascading_key is not None:
                 named = [*self._names(self._after(_ALTERS))][:1]
                 loss = Loss.VERSIONED if is_versioned else Loss.CASCADES
-        elif self._begins(_HARMLESS):
-            return []
-        else:
+        fills = self._begins(_FILLS) and not any(map(is_wanted, named))
+        if fills or not self._begins(_HARMLESS):
             named, loss = list(self._names(self._tokens)), Loss.WRITTEN
             if not any(map(is_wanted, named)):
                 schemas = {self._schema, *(table.schema for table in named)}

@@ -41,12 +41,7 @@ from flip27_source.enumerators.postgres.split import Committed, TableName, lsn_t
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, is_upgraded, timeline_of
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
-from flip27_source.enumerators.tables_with_log.poller import (
-    LISTING_S,
-    ConnectedPoller,
-    TablesRequest,
-    check_start,
-)
+from flip27_source.enumerators.tables_with_log.poller import ConnectedPoller, TablesRequest, check_start
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
@@ -161,11 +156,11 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
                 setup = self._set_up(connection, tables)
             else:
                 self._check(connection, known_state, tables, request.known)
-        elif known_state is not None and time.monotonic() >= self._list_after:
+        elif known_state is not None and self._is_listing_due:
             tables = self._tables(connection)
             self._publish_tables(connection, known_state, tables, request.known)
         if tables:
-            self._list_after = time.monotonic() + LISTING_S
+            self._has_listed()
         known = {table.oid for table in request.known}
         new = [table for table in tables if self._run.reads_tables and table.table.oid not in known]
         seen = self._observed(connection, request, has_new=bool(new))

@@ -109,6 +109,13 @@ class ConnectedPoller(ABC, Generic[ConnectionT, RequestT, ResultT]):
     def _polled(self, connection: ConnectionT, request: RequestT) -> ResultT:
         """The result of a poll."""
 
+    @property
+    def _is_listing_due(self) -> bool:
+        return time.monotonic() >= self._list_after
+
+    def _has_listed(self) -> None:
+        self._list_after = time.monotonic() + LISTING_S
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()

@@ -26,7 +26,17 @@ def exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
     return found
 
 
+def plain_texts(values: pa.Array) -> pa.Array:
+    """The values as texts: of decimal numbers all digits, where Arrow writes some with an exponent."""
+    texts = values.cast(pa.string())
+    if types.is_decimal(values.type) and pc.any(pc.match_substring(texts, "E")).as_py():
+        return pa.array([None if one is None else f"{one:f}" for one in values.to_pylist()], pa.string())
+    return texts
+
+
 def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if types.is_string(target):
+        return plain_texts(values)
     if any(map(types.is_decimal, (values.type, target))) and any(
         map(types.is_floating, (values.type, target))
     ):

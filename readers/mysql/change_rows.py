@@ -15,7 +15,7 @@ from flip27_source.enumerators.mysql.options import CHANGE_FORMAT
 from flip27_source.enumerators.tables_with_log.schema import COMMITTED_AT, SEQ
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.changes.exact_casts import exactly
+from flip27_source.readers.changes.exact_casts import exactly, plain_texts
 from flip27_source.readers.changes.json_objects import JsonTexts, Member, joined, json_strings, objects
 from flip27_source.readers.changes.rows import (
     Columns,
@@ -143,4 +143,4 @@ def _json(values: pa.Array) -> JsonTexts:
         if type.tz is not None:
             texts = joined(pc.replace_substring(texts, " ", "T"), "+00:00")
         return JsonTexts(texts, is_string=True)
-    return json_strings(values.cast(pa.string()))
+    return json_strings(plain_texts(values))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.enumerators.mysql.chunks import key_range
 from flip27_source.enumerators.mysql.column_types import ColumnType
-from flip27_source.enumerators.mysql.connection import Connection, imported, rows_of
+from flip27_source.enumerators.mysql.connection import Connection, Row, imported, rows_of
 from flip27_source.enumerators.mysql.errors import OtherLogError
 from flip27_source.enumerators.mysql.server import begin_snapshot
 from flip27_source.enumerators.mysql.split import TableChunk, failovers_of
 from flip27_source.enumerators.mysql.table_patterns import quoted
 
-_BLOCK_ROWS = 20_000
+_BLOCK_ROWS, _BLOCK_BYTES = 20_000, 16 << 20
 _PAUSE_S = 0.02
 
 
@@ -47,9 +47,22 @@ def blocks(
     sql = f"SELECT {', '.join(selected)} FROM {quoted(chunk.table.schema, chunk.table.name)}"
     cursor = connection.cursor(imported().cursors.SSCursor)
     cursor.execute(f"{sql} WHERE {where}" if where else sql)
-    while rows := cursor.fetchmany(_BLOCK_ROWS):
+    for rows in _parts(cursor):
         found = zip(columns.items(), zip(*rows, strict=True), strict=False)
         yield len(rows), {name: _column(kind, values) for (name, kind), values in found}
+
+
+def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in parts that are neither long nor large."""
+    part, size = list[Row](), 0
+    for row in rows:
+        part.append(row)
+        size += sum(map(len, filter(None, row)))
+        if len(part) == _BLOCK_ROWS or size > _BLOCK_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:

@@ -6,14 +6,14 @@ What must not live here: the images of rows, and which changes are delivered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from flip27_source.enumerators.mysql.errors import START_AGAIN, AlteredKeyError, OtherLogError
-from flip27_source.enumerators.mysql.event_blocks import GTID, PADDING, EventBlock, numbers_at
+from flip27_source.enumerators.mysql.event_blocks import COMPRESSED, GTID, PADDING, EventBlock, numbers_at
 from flip27_source.enumerators.mysql.split import LogWindow, TableName, TableRules, by_domain, position_text
 from flip27_source.enumerators.mysql.statements import LASTING, Statement, Writing
 from flip27_source.errors import SplitReadError
@@ -31,14 +31,17 @@ _THREAD_SPECIFIC = 4
 OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
 OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
-_SECOND_FORM, _COMPRESSED = (30, 31, 32, 169, 170, 171), (166, 167, 168, 169, 170, 171)
+_SECOND_FORM = (30, 31, 32, 169, 170, 171)
 _ROWS = frozenset(np.flatnonzero(OPS).tolist())
+_UNKNOWN = (*range(39, 160), *range(172, 256))
+"""Events of other servers, and of later versions: one may have rows, too."""
 _IS_READ = OPS > 0
-_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS]] = True
+_IS_READ[[_TABLE_MAP, _INCIDENT, _XA_PREPARE, *_STATEMENTS, *_UNKNOWN]] = True
 _FLAGS_AT = 12
 _STANDALONE, _GROUP_COMMIT, _PREPARES_XA, _COMPLETES_XA = 1, 2, 64, 128
+_STARTS_ALTER, _FAILS_TO_ALTER = 2 << 8, 8 << 8
 _XA = _PREPARES_XA | _COMPLETES_XA
-"""Flags of the GTID with which a transaction begins."""
+"""Flags of the GTID with which a transaction begins; those of a second byte are shifted."""
 
 
 class Transaction(NamedTuple):
@@ -134,7 +137,7 @@ class TableRows(NamedTuple):
                 f"the log has only some columns of the rows of table {self.table.table}",
                 remedy=f"SET GLOBAL binlog_row_image = FULL, and {START_AGAIN}",
             )
-        is_compressed = np.isin(kinds, _COMPRESSED)
+        is_compressed = np.isin(kinds, COMPRESSED)
         if not is_compressed.any():
             return data, starts, stops
         bodies = (block.raw[start:stop] for start, stop in zip(starts, stops, strict=True))
@@ -148,9 +151,7 @@ class WindowLog:
     """Reads the events of one window.
 
     Attributes:
-        end: the end of the window.
         is_wanted: whether changes of a table are read.
-        known: the tables that exist and are read.
         report_loss: called with a text for changes that the log does not have.
         rules: of the tables whose chunks are read.
         next_begins: where the next transaction begins, once all is read.
@@ -161,9 +162,7 @@ class WindowLog:
     """
 
     window: LogWindow
-    end: int
     is_wanted: Callable[[TableName], bool]
-    known: Collection[TableName]
     report_loss: Callable[[str], None]
     rules: Mapping[TableName, TableRules]
     writing: Writing
@@ -171,6 +170,7 @@ class WindowLog:
     files: dict[int, int | None] = field(init=False)
     prepared: dict[str, tuple[TableName, ...]] = field(init=False)
     last: dict[str, str] = field(init=False, default_factory=dict)
+    _until: int = field(init=False)
     _open: Transaction | None = field(init=False, default=None)
     _delivered_to: int = field(init=False, default=-1)
     _savepoints: dict[str, int] = field(init=False, default_factory=dict)
@@ -179,7 +179,7 @@ class WindowLog:
     _present: dict[bytes, TableMap | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.next_begins = self.window.first
+        self.next_begins, self._until = self.window.first, self.window.end or 0
         self.files = {self.window.first >> 32: self.window.file_began}
         self.prepared = dict(self.window.prepared)
 
@@ -190,6 +190,11 @@ class WindowLog:
             # The files must still be those that were read before.
             if any(self.files.setdefault(file, at_s) != at_s for file, at_s in began):
                 raise OtherLogError(self.next_begins)
+            if self._open is not None and block.ends[-1] < self.next_begins:
+                raise SplitReadError(
+                    f"file {position_text(self.next_begins)[:6]} of the log is larger than 4 GB",
+                    remedy=f"it has no positions there: write in smaller transactions; {START_AGAIN}",
+                )
             if self._open is not None and began:
                 # A server that was killed while it wrote the transaction has not committed it.
                 if self._delivered_to >= self._open.position:
@@ -199,7 +204,7 @@ class WindowLog:
                     )
                 self._open = None
             yield from self._changes_in(self._part(block))
-            if self._open is None and self.next_begins >= self.end:
+            if self._open is None and self.next_begins >= self._until:
                 break
         if self._open is not None:
             raise SplitReadError(
@@ -210,7 +215,7 @@ class WindowLog:
     def _part(self, block: EventBlock) -> Part:
         """The events of the window, without a transaction at the end of the file that may be unfinished."""
         begins = block.begins
-        count = int(np.searchsorted(block.positions[begins], self.end))
+        count = int(np.searchsorted(block.positions[begins], self._until))
         stop = int(begins[count]) if count < len(begins) else len(block.kinds)
         if count < len(begins):
             # What comes before it, up to the end of the window, was left out by the server or is of no file.
@@ -241,7 +246,7 @@ class WindowLog:
             if kind == _TABLE_MAP:
                 text = block.raw[start + 8 : stop]
                 if text not in self._described:
-                    self._described[text] = table_map(text, self.is_wanted)
+                    self._described[text] = table_map(text, self.is_wanted, {*self.rules, *self.window.known})
                 if prepares:
                     self._prepare(part.at(event)[1], name_in(text))
                 self._present[block.raw[start : start + 6]] = self._described[text]
@@ -252,8 +257,8 @@ class WindowLog:
                 if rows is None or rows.table is not table:
                     rows = pending.get(table.table)
                     if rows is not None and rows.table is not table:
-                        # The table had other columns before.
-                        yield from self._taken()
+                        # The table had other columns before, in transactions that have ended.
+                        yield pending.pop(table.table)
                         rows = None
                     rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
@@ -270,24 +275,30 @@ class WindowLog:
         """An event that has no rows."""
         block, (_, transaction) = part.block, part.at(event)
         kind, position = block.kinds[event], int(block.positions[event])
+        if kind in _UNKNOWN:
+            raise SplitReadError(
+                f"the log has an event of an unknown kind, {kind}, at {position_text(position)}",
+                remedy=f"a newer server has written it: use a newer version of the source; {START_AGAIN}",
+            )
         if kind == _INCIDENT:
             self.report_loss(f"the server has lost changes at {position_text(position)} of its log")
         elif kind == _XA_PREPARE:
             self.prepared.setdefault(transaction.xid, ())
-        else:
+        elif not transaction.flags & (_STARTS_ALTER | _FAILS_TO_ALTER):
             statement = part.statement(event)
             self._end(statement, event, part)
             rekeyed = statement.rekeyed
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
-            emptied = statement.emptied
-            if emptied is not None and self.is_wanted(emptied) and not block.flags(event) & _THREAD_SPECIFIC:
+            # The flags of an event are at the end of its header.
+            emptied = None if block.raw[block.starts[event] - 2] & _THREAD_SPECIFIC else statement.emptied
+            if emptied is not None and self.is_wanted(emptied):
                 yield from self._taken()
                 self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
-            for table, loss in statement.losses(self.is_wanted, self.known):
+            for table, loss in statement.losses(self.is_wanted, {*self.rules, *self.window.known}):
                 rule = self.rules.get(table)
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")
@@ -341,7 +352,10 @@ class WindowLog:
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
     """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
-    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).tolist()
+    flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).astype(np.int64)
+    more = starts + _FLAGS_AT + 1 + 8 * (flags & _GROUP_COMMIT > 0)
+    has_more = (flags & _STANDALONE > 0) & (more < block.stops[begins])
+    each = (flags | np.where(has_more, data[more], 0).astype(np.int64) << 8).tolist()
     servers = numbers_at(data, starts - 14, 4)  # in the header, which has 19 bytes
     gtids = zip(numbers_at(data, starts + 8, 4), servers, numbers_at(data, starts, 8), strict=True)
     return map(
@@ -349,8 +363,8 @@ def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
         block.positions[begins].tolist(),
         block.at_s[begins].tolist(),
         (f"{one[0]}-{one[1]}-{one[2]}" if has else None for has, one in zip(has_gtid, gtids, strict=True)),
-        flags,
-        (_xid(block.body(event)) if flag & _XA else "" for flag, event in zip(flags, begins, strict=True)),
+        each,
+        (_xid(block.body(event)) if flags & _XA else "" for flags, event in zip(each, begins, strict=True)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,18 +17,9 @@ from flip27_source.enumerators.mysql import errors, server
 from flip27_source.enumerators.mysql import options as opts
 from flip27_source.enumerators.mysql.connection import Connection, Row, connect, doing, rows_of, variable
 from flip27_source.enumerators.mysql.dump import file_began, log_blocks
-from flip27_source.enumerators.mysql.failover import check_has, skip
+from flip27_source.enumerators.mysql.failover import check_has, check_sent, gtids_in, skip
 from flip27_source.enumerators.mysql.schema import check_types, has_all_columns
-from flip27_source.enumerators.mysql.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    MysqlSplit,
-    TableName,
-    by_domain,
-    parse_gtids,
-    position_text,
-)
+from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, position_text
 from flip27_source.enumerators.mysql.statements import Writing
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.events import ReturnSplit
@@ -90,7 +81,7 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._check_types(table)
         table.check_cut_by(chunk.key)
         position = begin(connection, chunk, timeout_s=self.context.options[opts.CONNECT_TIMEOUT])
-        gtids = parse_gtids(variable(connection, "gtid_binlog_pos")) if chunk.server is not None else ()
+        gtids = gtids_in(connection, "gtid_binlog_pos") if chunk.server is not None else ()
         if earlier is not None:
             position, gtids = earlier.position, earlier.gtids
         types = {name: kind.arrow or pa.string() for name, kind in table.columns.items()}
@@ -119,23 +110,17 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._charsets = Charsets(rows_of(connection, COLLATIONS), self._query)
         own = self._rows.own_name
         self._rules = {one.table: replace(one, key=tuple(map(own, one.key))) for one in window.rules}
-        self._emptied: dict[TableName, None] = {}
-        known = {*self._rules, *window.known}
+        self._emptied: dict[Any, None] = {}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
-        is_wanted: Callable[[TableName], bool] = known.__contains__
+        is_wanted: Callable[[Any], bool] = {*self._rules, *window.known}.__contains__
         if context.options[opts.SNAPSHOT] == "never":
             # The changes of a new table are in the log before the table is found.
             is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
-        folds = variable(connection, "lower_case_table_names") != "0"
+        writing = Writing(self._charsets.decode, variable(connection, "lower_case_table_names") != "0")
         log = WindowLog(
-            window=window,
-            end=window.end,
-            is_wanted=is_wanted,
-            known=known,
-            report_loss=report_loss,
-            rules=self._rules,
-            writing=Writing(self._charsets.decode, folds),
+            window=window, is_wanted=is_wanted, report_loss=report_loss, rules=self._rules, writing=writing
         )
+        passed = list[str]()
         if logged.first > window.first:
             context.report_data_loss(
                 f"the server no longer has its log from {position_text(window.first)} on: it begins at "
@@ -143,13 +128,11 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                 split_id=split_id,
                 remedy=f"{errors.START_AGAIN}; and keep the log for longer (binlog_expire_logs_seconds)",
             )
-            log.next_begins = logged.first
-            log.last |= by_domain(server.gtids_at(connection, window.log, logged.first) or ())
-        passed = skip(connection, window.skips, log=window.log, position=log.next_begins)
-        if log.next_begins < window.end:
-            events = log_blocks(
-                connection, context.options, log=window.log, first=log.next_begins, end=window.end
-            )
+            passed += server.gtids_at(connection, window.log, logged.first) or ()
+        first = log.next_begins = max(window.first, logged.first)
+        passed += skip(connection, window.skips, log=window.log, position=first)
+        if first < window.end:
+            events = log_blocks(connection, context.options, log=window.log, first=first, end=window.end)
             try:
                 for part in log.changes(events):
                     changes = self._delivered(part)
@@ -157,18 +140,16 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
                         yield self._rows.batch(changes)
             except errors.NotInTheLogError as error:
                 raise errors.OtherLogError(log.next_begins) from error
-        # What the server has left out up to the end of its log has no events.
-        end = max(window.end, logged.end if log.next_begins < window.end else log.next_begins)
+        end = log.next_begins
+        if end < window.end:
+            # What the server has left out up to the end of its log has no events.
+            end, gtids = max(window.end, logged.end), (*window.skips, *log.last.values())
+            with connect(context.options) as another:
+                check_sent(another, gtids, log=window.log, first=first, end=logged.end)
         began = log.files.get(end >> 32) or file_began(context.options, log=window.log, position=end)
+        gtids, prepared = (*passed, *log.last.values()), tuple(log.prepared.items())
         context.send_event_to_coordinator(
-            LogRead(
-                first=window.first,
-                end=end,
-                emptied=tuple(self._emptied),
-                gtids=tuple((by_domain(passed) | log.last).values()),
-                prepared=tuple(log.prepared.items()),
-                file_began=began,
-            )
+            LogRead(window.first, end, tuple(self._emptied), gtids, file_began=began, prepared=prepared)
         )
 
     def _may_read(self, connection: Connection, window: LogWindow) -> bool:
@@ -215,13 +196,12 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
 
         known = table.renamed(self._rows.own_name)
         logged = logged_types(known, self._charsets.names)
-        self._check_types(server.CatalogTable(table=known.table, columns=logged, key=()))
+        self._check_types(server.CatalogTable(table=known.table, columns=logged))
         if any(self._is_read(column.name) and column.is_ambiguous for column in known.columns):
             with connect(self.context.options) as connection:
                 there = server.catalog_table(connection, known.table).renamed(self._rows.own_name)
             self._check_types(there)
-            hashes = {column.name for column in known.columns if column.name.startswith(HASH)}
-            hidden = hashes - there.columns.keys()
+            hidden = {one.name for one in known.columns if one.name.startswith(HASH)} - there.columns.keys()
             known = known.renamed(lambda name: "" if name in hidden else name)
         self._known[table] = known
         return known

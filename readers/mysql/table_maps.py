@@ -131,11 +131,12 @@ def logged_types(table: TableMap, charsets: Mapping[int, str]) -> dict[str, Colu
     }
 
 
-def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap | None:
+def table_map(text: bytes, is_wanted: Callable[[TableName], bool], known: set[TableName]) -> TableMap | None:
     """The table that an event describes; None if it is not wanted, or is a sequence.
 
     Args:
         text: the body of the event from the name of the database on.
+        known: tables that are no sequences.
 
     Raises:
         SplitReadError: the log does not have the names of the columns, or a type is not known.
@@ -154,7 +155,7 @@ def table_map(text: bytes, is_wanted: Callable[[TableName], bool]) -> TableMap |
             f"the log does not have the names of the columns of table {table}",
             remedy=f"SET GLOBAL binlog_row_metadata = FULL, and {START_AGAIN}",
         )
-    if names[: len(_SEQUENCE)] == _SEQUENCE:
+    if names[: len(_SEQUENCE)] == _SEQUENCE and table not in known:
         return None
     unsigned, labels, collations = more.unsigned(), more.labels(), more.collations()
     columns = [

@@ -11,7 +11,7 @@ import msgspec
 import pymysql
 import pytest
 
-from flip27_source.enumerators.mysql import connection, poller
+from flip27_source.enumerators.mysql import connection
 from flip27_source.enumerators.mysql.enumerator import MysqlEnumerator
 from flip27_source.enumerators.mysql.schema import ENVELOPE_SCHEMA
 from flip27_source.enumerators.tables_with_log import poller as shared_poller
@@ -53,7 +53,7 @@ class MysqlLife(Life):
             self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
         self.patches = pytest.MonkeyPatch()
         clock = SimpleNamespace(monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s, sleep=self._wait)
-        for module in (poller, shared_poller, chunk_rows):
+        for module in (shared_poller, chunk_rows):
             self.patches.setattr(module, "time", clock)
         self.patches.setattr(connection, "_connection_type", lambda: self._connect)
 

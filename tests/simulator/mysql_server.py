@@ -130,10 +130,10 @@ _VARIABLES = {
 _CATALOG = {
     "information_schema.tables": [("shop", "orders", "InnoDB", "BASE TABLE")],
     "information_schema.columns": [
-        ("id", "int", "int(11)", "10", "0", None),
-        ("v", "varchar", "varchar(20)", "0", "0", "utf8mb4"),
+        ("id", "int", "int(11)", "10", "0", None, "PRI"),
+        ("v", "varchar", "varchar(20)", "0", "0", "utf8mb4", ""),
     ],
-    "information_schema.statistics": [("id",)],
+    "information_schema.statistics": [("PRIMARY", "id")],
     "information_schema.collation_character_set_applicability": [("utf8mb4", "45")],
     "SHOW GLOBAL STATUS LIKE 'Slaves_running'": [("Slaves_running", "0")],
     "SHOW BINARY LOGS": [(FILE, "0")],
@@ -185,9 +185,8 @@ class MysqlSession:
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self._found
 
-    def fetchmany(self, count: int) -> list[tuple[Any, ...]]:
-        found, self._found = self._found[:count], self._found[count:]
-        return found
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._found)
 
     def _answer(self, sql: str, parameters: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         server, seen = self._server, self._server.committed if self._snapshot is None else self._snapshot

@@ -33,10 +33,13 @@ def test_positions_grow_with_each_failover() -> None:
     assert position_of("log.8388607", 2**32 - 1, failovers=MOST_FAILOVERS) == 2**63 - 1
 
 
-@pytest.mark.parametrize(("file", "failovers"), [("binlog.8388608", 0), ("binlog.000001", 256)])
-def test_a_position_that_is_too_large_is_refused(file: str, failovers: int) -> None:
-    with pytest.raises(DiscoveryError, match="has no position: files are counted to 8388607"):
-        position_of(file, 4, failovers=failovers)
+@pytest.mark.parametrize(
+    ("file", "offset", "failovers"),
+    [("binlog.8388608", 4, 0), ("binlog.000001", 4, 256), ("binlog.000001", 2**32, 0)],
+)
+def test_a_position_that_is_too_large_is_refused(file: str, offset: int, failovers: int) -> None:
+    with pytest.raises(DiscoveryError, match=r"has no position after .*: files are counted to 8388607"):
+        position_of(file, offset, failovers=failovers)
 
 
 def test_texts_of_tables_are_all_different() -> None:

@@ -218,6 +218,15 @@ def test_columns_of_types_that_are_not_read_are_refused(mysql: MysqlServer) -> N
             assert "or leave the table out" in refusal({**orders.options, **envelope}), kind
 
 
+def test_a_column_of_an_old_temporal_type_is_refused_before_its_rows_are_read(mysql: MysqlServer) -> None:
+    mysql.execute("SET GLOBAL mysql56_temporal_format = OFF")
+    try:
+        with query(mysql, "CREATE TABLE orders (id INT PRIMARY KEY, v DATETIME)") as orders:
+            assert "of the type datetime /* mariadb-5.3 */" in refusal(orders.options)
+    finally:
+        mysql.execute("SET GLOBAL mysql56_temporal_format = ON")
+
+
 def test_a_schema_may_leave_out_columns_that_are_not_read(mysql: MysqlServer) -> None:
     odd = ", ".join(f"u{number} {kind}" for number, kind in enumerate(UNREAD))
     table = (

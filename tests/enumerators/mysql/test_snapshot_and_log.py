@@ -328,6 +328,13 @@ def test_a_sequence_is_no_table(mysql: MysqlServer, change_format: str) -> None:
         assert len(orders.engine.rows) == 1
 
 
+def test_a_copy_of_a_sequence_is_a_table(mysql: MysqlServer) -> None:
+    with query(mysql, "CREATE SEQUENCE numbers", "CREATE TABLE orders SELECT * FROM numbers") as orders:
+        orders.batches()
+        changes = orders.write("UPDATE orders SET start_value = 7")
+        assert values_of(changes, "_op", "start_value") == [("u", 7)]
+
+
 def test_two_tables_whose_names_look_alike_are_both_read(mysql: MysqlServer) -> None:
     mysql.execute(
         "CREATE DATABASE `x.y`",
@@ -388,3 +395,47 @@ def test_rows_are_json_with_the_format_envelope(mysql: MysqlServer) -> None:
             ("d", '{"id":1}', '{"id":1,"v":"\\"ü"}', None),
             ("t", None, None, None),
         ]
+
+
+def test_the_key_of_an_envelope_is_the_one_that_the_log_has(mysql: MysqlServer) -> None:
+    table = "CREATE TABLE orders (a INT NOT NULL, id INT NOT NULL, v INT UNIQUE, UNIQUE (id, a), KEY (a))"
+    with query(mysql, table, "INSERT INTO orders VALUES (1, 2, 3)", changeFormat="envelope") as orders:
+        orders.batches()
+        orders.execute("UPDATE orders SET v = 4")
+        orders.catch_up()
+        keys = [row[orders.engine.schema.names.index("key")] for row in orders.engine.rows]
+        assert keys == ['{"id":2,"a":1}'] * 2
+
+
+def test_decimal_numbers_of_an_envelope_have_no_exponent(mysql: MysqlServer) -> None:
+    table = "CREATE TABLE orders (id INT PRIMARY KEY, v DECIMAL(10, 8))"
+    with query(mysql, table, "INSERT INTO orders VALUES (1, 0.00000001)", changeFormat="envelope") as orders:
+        orders.batches()
+        (after,) = (row[orders.engine.schema.names.index("after")] for row in orders.engine.rows)
+        assert after == '{"id":1,"v":"0.00000001"}'
+
+
+def test_what_was_rolled_back_is_not_read_although_a_table_was_altered_before(mysql: MysqlServer) -> None:
+    tables = ("CREATE TABLE items (id INT PRIMARY KEY)", ORDERS, "INSERT INTO orders VALUES (1, 'a')")
+    with query(mysql, *tables, tables="orders, items", changeFormat="envelope") as orders:
+        orders.batches()
+        seen = len(orders.engine.rows)
+        orders.execute("UPDATE orders SET v = 'b'", "ALTER TABLE orders ADD w INT")
+        orders.execute("BEGIN", "INSERT INTO items VALUES (7)", "UPDATE orders SET v = 'c'")
+        # The log has a transaction that is rolled back only if something in it cannot be.
+        orders.execute("CREATE TEMPORARY TABLE others (id INT)", "ROLLBACK", "INSERT INTO items VALUES (8)")
+        orders.catch_up()
+        names = orders.engine.schema.names
+        rows = [dict(zip(names, row, strict=True)) for row in orders.engine.rows[seen:]]
+        assert values_of(rows, "op", "key") == [("u", '{"id":1}'), ("c", '{"id":8}')]
+
+
+def test_a_chunk_is_read_in_blocks_that_are_small_however_large_its_rows_are(mysql: MysqlServer) -> None:
+    table = "CREATE TABLE orders (id INT PRIMARY KEY, v LONGTEXT)"
+    with query(mysql, table, snapshotChunkRows="1000") as orders:
+        for number in range(6):
+            orders.execute(f"INSERT INTO orders VALUES ({number}, REPEAT('x', 12000000))")
+        orders.until_planned()
+        sizes = [item.nbytes for item in orders.engine.read(orders.engine.partitions()[0])]
+        assert len(sizes) > 1
+        assert max(sizes) < 40_000_000

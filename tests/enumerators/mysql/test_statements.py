@@ -86,6 +86,10 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
         "ALTER TABLE orders NOWAIT RENAME TO former",
         "ALTER TABLE shop.orders WAIT 5 DROP PARTITION a, ADD INDEX (v)",
         "ALTER TABLE orders ADD COLUMN `n` SERIAL",
+        "ALTER TABLE orders ADD COLUMN IF NOT EXISTS n SERIAL",
+        "ALTER TABLE orders ADD (n SERIAL)",
+        "ALTER TABLE orders ADD COLUMN (w DECIMAL(5, 2), n SERIAL)",
+        "ALTER TABLE orders ADD n BIGINT SERIAL DEFAULT VALUE",
         "ALTER TABLE orders EXCHANGE PARTITION a WITH TABLE b",
         "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE orders",
         "ALTER TABLE others CONVERT TABLE `orders` TO PARTITION c VALUES LESS THAN (200)",
@@ -103,6 +107,8 @@ def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
 
 def test_a_definition_that_waits_or_has_a_column_of_an_odd_name_is_no_loss() -> None:
     assert losses("ALTER TABLE orders NOWAIT ADD COLUMN serial INT, ADD serial VARCHAR(9)") == {}
+    assert losses("ALTER TABLE orders ADD (serial INT, w INT), ADD COLUMN IF NOT EXISTS serial INT") == {}
+    assert losses("ALTER TABLE orders ADD (w INT, serial INT), ADD KEY serial (v)") == {}
     assert losses("ALTER TABLE orders WAIT 5 RENAME COLUMN v TO w") == {}
 
 
@@ -110,8 +116,16 @@ def test_a_table_that_a_statement_fills_is_a_loss() -> None:
     for first in ("CREATE TABLE orders", "CREATE TABLE IF NOT EXISTS `orders` (PRIMARY KEY (id)) COMMENT ''"):
         assert losses(f"{first} SELECT * FROM others") == {"shop.orders": Loss.WRITTEN}
     assert losses("CREATE TABLE orders (id INT COMMENT 'SELECT', `select` INT)") == {}
-    assert losses("CREATE TEMPORARY TABLE orders SELECT 1") == {}
-    assert losses("CREATE TABLE others SELECT * FROM orders") == {}
+
+
+@pytest.mark.parametrize("table", ["TABLE copies", "TEMPORARY TABLE IF NOT EXISTS copies (PRIMARY KEY (id))"])
+def test_a_statement_that_fills_another_table_may_change_the_table_by_a_function(table: str) -> None:
+    perhaps = {str(one): Loss.PERHAPS for one in KNOWN}
+    for first in ("CREATE", "CREATE OR REPLACE"):
+        assert losses(f"{first} {table} AS SELECT f()") == perhaps
+        assert losses(f"{first} {table} VALUES (f())") == perhaps
+        assert losses(f"{first} {table} SELECT * FROM orders") == {"shop.orders": Loss.WRITTEN}
+        assert losses(f"{first} {table}") == {}
 
 
 def test_an_alter_table_may_declare_another_key() -> None:

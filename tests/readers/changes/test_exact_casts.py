@@ -33,6 +33,8 @@ SAME: list[tuple[Any, pa.DataType, pa.DataType, Any]] = [
     ("7", pa.string(), pa.int32(), 7),
     ("2026-01-01", pa.string(), pa.date32(), dt.date(2026, 1, 1)),
     (NOON, LOCAL, pa.string(), "2026-01-01 12:00:00.000000"),
+    (Decimal("-0.00000001"), pa.decimal128(10, 8), pa.string(), "-0.00000001"),
+    (Decimal(0), pa.decimal128(20, 15), pa.string(), "0.000000000000000"),
     (b"\xc3\xbc", pa.binary(), pa.string(), "ü"),
     ("ü", pa.string(), pa.binary(), b"\xc3\xbc"),
 ]

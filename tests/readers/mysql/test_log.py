@@ -32,8 +32,10 @@ def events(*parts: tuple[int, bytes]) -> list[bytes]:
     ]
 
 
-def begin(*, is_statement: bool = False, number: int = 5, domain: int = 0) -> tuple[int, bytes]:
-    return GTID, struct.pack("<QIB", number, domain, int(is_statement)) + bytes(6)
+def begin(
+    *, is_statement: bool = False, number: int = 5, domain: int = 0, more: bytes = bytes(6)
+) -> tuple[int, bytes]:
+    return GTID, struct.pack("<QIB", number, domain, int(is_statement)) + more
 
 
 def statement(sql: str, schema: str = "shop") -> tuple[int, bytes]:
@@ -45,7 +47,7 @@ def read(found: Iterable[bytes], *, end: int = 1 << 40) -> tuple[list[str], list
     losses: list[str] = []
     tables = (ORDERS, ODD)
     log = WindowLog(
-        window=LogWindow(first=FILE + 4, file_began=0), end=end, is_wanted=tables.__contains__, known=tables,
+        window=LogWindow(first=FILE + 4, end=end, file_began=0, known=tables), is_wanted=tables.__contains__,
         report_loss=losses.append, rules={}, writing=Writing(lambda text, _: text.decode()),
     )  # fmt: skip
     changes = log.changes(event_blocks(iter(found), first=FILE + 4, end=end))
@@ -66,6 +68,15 @@ def test_changes_without_rows_are_losses() -> None:
     assert losses == [
         "shop.orders was dropped, renamed or replaced at 000001:104 of the log, with rows or all of them"
     ]
+
+
+@pytest.mark.parametrize(("phase", "count"), [(2, 0), (4, 1), (8, 0)])
+def test_an_alter_table_in_two_phases_counts_when_it_has_succeeded(phase: int, count: int) -> None:
+    alter = statement("ALTER TABLE orders DROP PARTITION a")
+    alone = (begin(is_statement=True, more=bytes([phase]) + bytes(8)), alter)
+    # Transactions that were committed together have a number of eight bytes in front.
+    together = ((GTID, struct.pack("<QIBQB", 6, 0, 1 | 2, 7, phase) + bytes(8)), alter)
+    assert len(read(events(*alone, *together))[1]) == 2 * count
 
 
 def test_a_transaction_ends_with_its_commit_and_not_with_a_savepoint() -> None:
@@ -114,7 +125,29 @@ def test_changes_that_the_server_has_lost_are_losses_between_transactions_too() 
     assert losses == ["the server has lost changes at 000001:204 of its log"]
 
 
+@pytest.mark.parametrize(("kind", "most"), [(30, 8), (166, 1)])
+def test_a_block_has_fewer_bytes_of_compressed_events(kind: int, most: int) -> None:
+    transactions = [begin(), (kind, bytes(1_000_000)), (XID, bytes(8))] * 12
+    blocks = event_blocks(iter(events(*transactions)), first=FILE + 4, end=1 << 40)
+    assert max(int(sum(block.kinds == kind)) for block in blocks) == most
+
+
 def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
     first = packet(FORMAT_DESCRIPTION, b"\1" + bytes(4), size=100, end=0)
     with pytest.raises(ServerError, match="an event of the log has a wrong checksum, before the position"):
         read([first, *events(begin())])
+
+
+def test_a_file_with_positions_that_are_too_large_for_its_events_is_an_error() -> None:
+    body = statement(f"SAVEPOINT {'a' * 100_000}")[1]
+    # An event has the last 32 bits of the position after it.
+    ends = [4_000_000_000, 4_290_000_000, 5_000_000]
+    large = [packet(QUERY, body, size=100, end=end) for end in ends]
+    with pytest.raises(SplitReadError, match="file 000001 of the log is larger than 4 GB"):
+        read([*events(begin()), *large, packet(XID, bytes(8), size=100, end=5_000_100)], end=FILE + 500)
+
+
+@pytest.mark.parametrize("kind", [39, 172, 255])
+def test_an_event_of_a_kind_that_is_not_known_is_an_error(kind: int) -> None:
+    with pytest.raises(SplitReadError, match=f"an event of an unknown kind, {kind}, at 000001:104"):
+        read(events(begin(), (kind, bytes(8)), (XID, bytes(8))))
