@@ -89,6 +89,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         self._pages: deque[Page[SplitT]] = deque()
         self._by_event_time = options.get(EVENT_TIME_ORDER.name, False) and not context.reads_once
         self._waiting_changes = 0
+        # After how many changes, all splits that wait begin at a time or later.
+        self._waits_after: tuple[int, int] | None = None
         self._ahead: Any = None
         self._stored_splits = stored_splits(type(self))
         self._stored_positions = StoredValues(
@@ -120,12 +122,17 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
 
     def waits_only_from(self, time_us: int) -> bool:
         """Whether splits wait, and all begin at this event time, in microseconds since 1970, or later."""
-        waiting = [page.splits[page.taken :] for page in self._pages if page.left]
-        if not self._by_event_time or not waiting:
+        waiting = [page for page in self._pages if page.left]
+        first = [_begins_at(page.splits[page.taken]) for page in waiting]
+        # They tell it in nearly all cases: this is asked for each split.
+        if not self._by_event_time or not first or min(first) < time_us:
             return False
-        # The first one tells it in nearly all cases.
-        first = [splits[0] for splits in waiting]
-        return all(_begins_at(split) >= time_us for split in (*first, *chain.from_iterable(waiting)))
+        if self._waits_after != (self._waiting_changes, time_us):
+            rest = chain.from_iterable(page.splits[page.taken :] for page in waiting)
+            if any(_begins_at(split) < time_us for split in rest):
+                return False
+            self._waits_after = self._waiting_changes, time_us
+        return True
 
     def _look(self, period_s: float | None) -> None:
         self.context.call_async(

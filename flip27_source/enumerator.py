@@ -321,9 +321,23 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return None
 
     @classmethod
-    def tells_switch(cls, options: Options) -> bool:
-        """Whether :meth:`switch_position` will tell where the source has ended; I/O is not allowed."""
-        return cls.switch_position is not SplitEnumerator.switch_position
+    def left_at_end(cls, options: Options) -> tuple[str, str] | None:
+        """What a bounded run leaves for a later one although it exists, and the remedy; None: nothing.
+
+        In a chain no later run follows.
+        """
+        return None
+
+    @classmethod
+    def switch_kind(cls, options: Options) -> str | None:
+        """What :meth:`switch_position` will tell: ``time`` or ``text``; None: nothing. No I/O.
+
+        The default follows from the annotation of its result.
+        """
+        if cls.switch_position is SplitEnumerator.switch_position:
+            return None
+        told = str(cls.switch_position.__annotations__.get("return", ""))
+        return "text" if "str" in told and "datetime" not in told else "time"
 
     def switch_position(self, end: SourceEnd[SplitT]) -> dt.datetime | str | None:
         """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.

@@ -9,8 +9,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from flip27_source.enumerators.hybrid.parts import PartEvent
 from flip27_source.errors import SplitReadError
-from flip27_source.events import Progress
+from flip27_source.events import Progress, SourceEvent
 from flip27_source.options import Options
 from flip27_source.reader import (
     ComposedOfReaders,
@@ -23,6 +24,7 @@ from flip27_source.reader import (
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.hybrid.parts import Part, PartSplit
+    from flip27_source.enumerators.hybrid.switch import Switch
 
 
 class HybridReader(ComposedOfReaders, SplitReader[Any]):
@@ -37,6 +39,7 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
     def __init__(self) -> None:
         self._made: dict[int, SplitReader[Any]] = {}
         self._opened: set[int] = set()
+        self._events: dict[int, list[Any]] = {}
 
     @classmethod
     def composed(cls, enumerator: type[Any]) -> type[SplitReader[Any]]:
@@ -46,10 +49,13 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
     def quarantines(cls, options: Options) -> bool:
         return any(part.reader_type.quarantines(part.source(options).options) for part in cls.parts)
 
-    def handle_source_event(self, event: Any) -> None:
-        for part in self.parts:
-            if type(event) in part.reader_type.resolve_event_types():
-                self._reader(part).handle_source_event(event)
+    def handle_source_event(self, event: PartEvent) -> None:
+        """Keep the event until the first split of its part tells where that part has started."""
+        part = self.parts[event.number - 1]
+        if part.number in self._opened:
+            self._made[part.number].handle_source_event(event.event)
+        else:
+            self._events.setdefault(part.number, []).append(event.event)
 
     def is_repeatable(self, split: PartSplit) -> bool:
         part = self.parts[split.number - 1]
@@ -57,15 +63,15 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
         return part.enumerator_type.repeatable and self._unopened(part).is_repeatable(split.split)
 
     def must_read(self, split: PartSplit) -> bool:
-        return self._reader(self.parts[split.number - 1]).must_read(split.split)
+        return self._reader(split).must_read(split.split)
 
     def read(self, split: PartSplit) -> Output:
         part = self.parts[split.number - 1]
-        reader = self._reader(part)
+        reader = self._reader(split)
         with _own_option(part), part.naming_itself():
             for item in reader.read(split.split):
                 if isinstance(item, Progress) and item.split is not None:
-                    yield Progress(part.wrapped(item.split))
+                    yield Progress(part.changed(split, item.split))
                 else:
                     yield item
         if issubclass(type(self), YieldsProgress) and not isinstance(reader, YieldsProgress):
@@ -73,19 +79,29 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
             yield Progress(None)
 
     def close(self) -> None:
+        for number in self._events.keys() - self._opened:
+            # Events alone are enough for a batch.
+            self._open(self.parts[number - 1], None)
         for number in self._opened:
             self._made[number].close()
 
     def _unopened(self, part: Part) -> SplitReader[Any]:
         return self._made.setdefault(part.number, part.reader_type())
 
-    def _reader(self, part: Part) -> SplitReader[Any]:
-        reader = self._unopened(part)
+    def _reader(self, split: PartSplit) -> SplitReader[Any]:
+        """The reader of a split, opened at its first one."""
+        part = self.parts[split.number - 1]
         if part.number not in self._opened:
-            with part.naming_itself():
-                reader.open(_context_of(part, self.context))
+            self._open(part, split.switch)
+        return self._made[part.number]
+
+    def _open(self, part: Part, switch: Switch | None) -> None:
+        reader = self._unopened(part)
+        with part.naming_itself():
+            reader.open(_context_of(part, self.context, switch))
             self._opened.add(part.number)
-        return reader
+            for event in self._events.pop(part.number, ()):
+                reader.handle_source_event(event)
 
 
 class _TogetherReader(HybridReader, ReadsTogether[Any]):
@@ -93,8 +109,8 @@ class _TogetherReader(HybridReader, ReadsTogether[Any]):
 
     def read_together(self, splits: Sequence[PartSplit]) -> Output:
         for number, group in itertools.groupby(splits, key=lambda split: split.number):
-            part = self.parts[number - 1]
-            reader, own = self._reader(part), [split.split for split in group]
+            part, together = self.parts[number - 1], list(group)
+            reader, own = self._reader(together[0]), [split.split for split in together]
             with _own_option(part), part.naming_itself():
                 if isinstance(reader, ReadsTogether):
                     yield from reader.read_together(own)
@@ -112,7 +128,9 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
     body = {
         "__module__": __name__,
         "parts": parts,
-        "event_types": tuple(dict.fromkeys(event for kind in kinds for event in kind.resolve_event_types())),
+        "event_types": tuple(
+            part.events[event] for part in parts for event in part.reader_type.resolve_event_types()
+        ),
         "repeatable": all(kind.repeatable for kind in kinds),
         "loses_whole_splits": any(kind.loses_whole_splits for kind in kinds),
         "ignored_by": tuple(part.option_name(name) for part in parts for name in part.reader_type.ignored_by),
@@ -120,20 +138,26 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridReader]:
     return type("HybridReader", (*pages, _TogetherReader if together else HybridReader), body)
 
 
-def _context_of(part: Part, context: SourceReaderContext) -> SourceReaderContext:
+def _context_of(part: Part, context: SourceReaderContext, switch: Switch | None) -> SourceReaderContext:
     """The context as the reader of a part sees it: its options, and the ids and splits of its source."""
     ours = part.split_id("")
 
     def lost(what: str, split_id: str | None, remedy: str | None) -> None:
         name = None if split_id is None else part.split_id(split_id)
-        context.loss_reporter(f"{part.title}: {what}", name, remedy)
+        context.loss_reporter(what, name, remedy)
 
     def taken(split: Any, error: str, split_id: str) -> None:
-        context.part_taker(part.wrapped(split), error, part.split_id(split_id))
+        context.part_taker(part.wrapped(split, switch), error, part.split_id(split_id))
 
     return dataclasses.replace(
         context,
-        options=part.source(context.options).options,
+        options=part.source(context.options, switch).options,
+        event_sender=lambda event: context.event_sender(_sent(part, event)),
+        sent_before=[
+            event.event
+            for event in context.sent_before
+            if isinstance(event, PartEvent) and event.number == part.number
+        ],
         end_positions={
             name.removeprefix(ours): None if end is None else end.split
             for name, end in context.end_positions.items()
@@ -146,6 +170,11 @@ def _context_of(part: Part, context: SourceReaderContext) -> SourceReaderContext
         loss_reporter=lost,
         part_taker=taken,
     )
+
+
+def _sent(part: Part, event: SourceEvent) -> SourceEvent:
+    kind = part.events.get(type(event))
+    return event if kind is None else kind(event)
 
 
 @contextlib.contextmanager

@@ -196,8 +196,8 @@ class FilesEnumerator(
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
 
     @classmethod
-    def tells_switch(cls, options: Options) -> bool:
-        return bool(options[EVENT_TIME_ORDER])
+    def switch_kind(cls, options: Options) -> str | None:
+        return "time" if options[EVENT_TIME_ORDER] else None
 
     def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
         """The largest event time; of times in paths, the start of the last span, which may be incomplete."""

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import ComposedOfSources
+from flip27_source.enumerators.hybrid.hooks import is_overridden
 from flip27_source.enumerators.hybrid.parts import Part
 from flip27_source.enumerators.hybrid.switch import BEGINNING, check_forms, has_switch
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.options import Option, Options
+from flip27_source.reader import YieldsProgress
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksBeforeStart, ChecksGivenSchema, ChecksSource, Finding, ok_unless
@@ -49,6 +51,7 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
                 f"option path is {options[PATH]}, and the sources of a chain have paths of their own",
                 remedy="set hybrid.1.path",
             )
+        _check_who_bounds(cls.parts)
         implied: dict[Option[Any], Any] = {SCHEMA_EVOLUTION_MODE: "none"}
         before: Source | None = None
         for part in cls.parts:
@@ -56,6 +59,7 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
             with part.naming_itself():
                 _check_switch(part, options, before)
                 _check_until(part, options, cls.parts)
+                _check_end(part, source, cls.parts)
                 own = part.enumerator_type.implied_options(source.options)
             implied |= {option: value for option, value in own.items() if option in CORE_OPTIONS}
             before = source
@@ -127,6 +131,26 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
                 )
 
 
+def _check_who_bounds(parts: tuple[Part, ...]) -> None:
+    by_reader = [part.title for part in parts if issubclass(part.reader_type, YieldsProgress)]
+    default = SplitEnumerator.bound_split
+    by_enumerator = [part.title for part in parts if part.enumerator_type.bound_split is not default]
+    if by_reader and by_enumerator:
+        raise OptionError(
+            f"the reader of {by_reader[0]} decides how far it reads in a batch, and for {by_enumerator[0]} "
+            "its enumerator does: one chain cannot have both",
+            remedy="read the two sources by two queries",
+        )
+
+
+def _check_end(part: Part, source: Source, parts: tuple[Part, ...]) -> None:
+    why = part.enumerator_type.left_at_end(source.options)
+    if part.number < len(parts) and why is not None:
+        raise OptionError(
+            f"a source follows, which starts when the data has ended, and {why[0]}", remedy=why[1]
+        )
+
+
 def _check_switch(part: Part, options: Options, before: Source | None) -> None:
     uses = [name for name, text in part.texts(options).items() if has_switch(text)]
     if not uses:
@@ -136,8 +160,10 @@ def _check_switch(part: Part, options: Options, before: Source | None) -> None:
             f"option hybrid.{part.number}.{uses[0]} contains {{switch}}, and no source is before it",
             remedy="set it to a fixed value",
         )
-    check_forms(part.texts(options), part.declared())
-    if not before.enumerator_type.tells_switch(before.options):
+    kind = before.enumerator_type.switch_kind(before.options)
+    if kind is not None:
+        check_forms(part.texts(options), part.declared(), is_time=kind == "time")
+    else:
         raise OptionError(
             f"option hybrid.{part.number}.{uses[0]} contains {{switch}}, and "
             f"hybrid.{part.number - 1} ({before.enumerator_name}) does not tell where it ends",
@@ -155,7 +181,7 @@ def _check_until(part: Part, options: Options, parts: tuple[Part, ...]) -> None:
         why = "no source follows it"
     elif not part.source(options).options.get(EVENT_TIME_ORDER.name, False):
         why = "its eventTimeOrder is not true"
-    elif following.enumerator_type.beginning.__func__ is SplitEnumerator.beginning.__func__:  # type: ignore[attr-defined]
+    elif not is_overridden(following.enumerator_type, SplitEnumerator, "beginning"):
         why = f"{following.title} does not tell where its data begins"
     elif not any(map(has_switch, following.texts(options).values())):
         why = f"{following.title} does not start at a {{switch}}"

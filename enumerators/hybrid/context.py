@@ -13,6 +13,7 @@ from flip27_source.enumerator_context import (
     SplitEnumeratorContext,
 )
 from flip27_source.enumerators.hybrid.parts import Part, PartSplit
+from flip27_source.enumerators.hybrid.switch import Switch
 from flip27_source.events import SourceEvent
 from flip27_source.reader import SplitReader
 
@@ -30,9 +31,11 @@ class PartContext(SplitEnumeratorContext[Any]):
         outer: SplitEnumeratorContext[Any],
         part: Part,
         boundedness: Boundedness,
+        switch: Switch | None,
         assigned: Callable[[Any], None],
     ) -> None:
         self._outer = outer
+        self._switch = switch
         self._part = part
         self._boundedness = boundedness
         self._assigned = assigned
@@ -60,11 +63,11 @@ class PartContext(SplitEnumeratorContext[Any]):
         return self._outer.metrics
 
     def assign_split(self, split: Any, subtask_id: int | None = None) -> None:
-        self._outer.assign_split(self._part.wrapped(split), subtask_id)
+        self._outer.assign_split(self._part.wrapped(split, self._switch), subtask_id)
         self._assigned(split)
 
     def _assign_checked(self, split: Any, subtask_id: int | None = None) -> None:
-        self._outer._assign_checked(self._part.wrapped(split), subtask_id)
+        self._outer._assign_checked(self._part.wrapped(split, self._switch), subtask_id)
         self._assigned(split)
 
     def assign_splits(self, assignments: Mapping[int, Sequence[Any]]) -> None:
@@ -108,7 +111,8 @@ class PartContext(SplitEnumeratorContext[Any]):
         return [split.split for split in splits if split.number == self._part.number]
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        self._outer.send_event_to_reader(subtask_id, event)
+        kind = self._part.events.get(type(event))
+        self._outer.send_event_to_reader(subtask_id, event if kind is None else kind(event))
 
     def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         wrapped = action if self._part.action_type is None else self._part.action_type(action=action)

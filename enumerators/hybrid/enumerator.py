@@ -13,7 +13,6 @@ import functools
 import operator
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from flip27_source.discovery import DiscoveringEnumerator
@@ -27,25 +26,50 @@ from flip27_source.enumerators.hybrid.parts import (
     ChainState,
     Part,
     PartAction,
+    PartEvent,
     PartSplit,
     joint_version,
     parts_of,
     state_type_of,
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
-from flip27_source.errors import OptionError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_options import DISCOVERY_RETRIES
 
+_MOST_AHEAD_US = 3_600_000_000
+"""How far the largest event time of a part may be ahead of the clock."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MadePart:
-    part: Part
-    context: PartContext
-    options: Options
-    enumerator: SplitEnumerator[Any]
+
+class _StartedPart:
+    """A part that has started; the enumerator of one that ended in an earlier run is made when it is needed.
+
+    Args:
+        state: the state that it goes on from; None: it starts now.
+    """
+
+    def __init__(self, part: Part, context: PartContext, options: Options, state: Any) -> None:
+        self.part = part
+        self.context = context
+        self.options = options
+        self._state = state
+        self._enumerator: SplitEnumerator[Any] | None = None
+
+    @property
+    def is_made(self) -> bool:
+        return self._enumerator is not None
+
+    @property
+    def enumerator(self) -> SplitEnumerator[Any]:
+        if self._enumerator is None:
+            with self.part.naming_itself():
+                self._enumerator = self.part.enumerator_type(self.context, self.options, self._state)
+        return self._enumerator
+
+    def snapshot(self, checkpoint_id: int) -> Any:
+        return self.enumerator.snapshot_state(checkpoint_id) if self.is_made else self._state
 
 
 class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
@@ -77,16 +101,19 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._switches = list(state.switches)
         self._last = state.last
         self._began_us = state.began_us or self.now_us()
+        self._has_read = state.has_read
+        self._returned: list[PartSplit] = list(getattr(state, "returned", ()))
         self._is_unsaved = self._has_looked_again = self._is_asking = False
         self._until_us: int | None = None
-        self._made: list[_MadePart] = []
+        self._made: list[_StartedPart] = []
         for part, stored in zip(self.parts[1:], state.started, strict=False):
             part.check_started(options, stored)
         for part in self.parts[: state.part]:
             self._make(part, state.of_part(part))
+        self._current.enumerator  # noqa: B018 - made here, where it may refuse its options
 
     @property
-    def _current(self) -> _MadePart:
+    def _current(self) -> _StartedPart:
         return self._made[-1]
 
     def start(self) -> None:
@@ -99,6 +126,9 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         current = self._current.enumerator
+        if self._returned:
+            self.context.assign_split(self._returned.pop(0))
+            return
         if self._is_asking:
             return
         # What begins later is in the next part, and stays where it waits.
@@ -113,7 +143,10 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     def add_splits_back(self, splits: Sequence[PartSplit], subtask_id: int) -> None:
         for made, own in self._by_part(splits):
-            made.enumerator.add_splits_back(own, subtask_id)
+            if made is self._current:
+                made.enumerator.add_splits_back(own, subtask_id)
+            else:
+                self._returned += [split for split in splits if split.number == made.part.number]
 
     def end_of_data(self, live: Sequence[PartSplit]) -> bool:
         """Start the next part, if the present one has been read and is not the last."""
@@ -134,9 +167,11 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         if self._leaves_the_rest(ended.enumerator) and self._until_us is not None:
             position = EventTimeRange(self._until_us, self._until_us).latest
         following = self.parts[ended.part.number]
+        if following.uses_switch(self.options_given):
+            self._check_position(ended.part, position)
         overlap_s = self.options_given[SWITCH_OVERLAP]
         self._switches.append(BEGINNING if position is None else Switch.at(position, overlap_s))
-        self._last, self._began_us = None, self.now_us()
+        self._last, self._has_read, self._began_us = None, False, self.now_us()
         ended.context.is_over = True
         LOG.info("%s has been read; %s starts at %s", ended.part.title, following.title, self._switches[-1])
         self._make(following, None)
@@ -146,35 +181,52 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             self.add_reader(subtask_id)
         return True
 
+    def _check_position(self, ended: Part, position: dt.datetime | str | None) -> None:
+        """Refuse a place at which the next part would leave out, or repeat, what nobody expects.
+
+        Raises:
+            DiscoveryError: the place is not known although there was data, or lies in the future.
+        """
+        remedy = f"set the start of hybrid.{ended.number + 1} to a fixed value instead of {{switch}}"
+        if position is None and self._has_read:
+            raise DiscoveryError(
+                f"{ended.title} has been read, and none of its data has an event time", remedy=remedy
+            )
+        if isinstance(position, dt.datetime) and microseconds_of(position) > self.now_us() + _MOST_AHEAD_US:
+            raise DiscoveryError(
+                f"{ended.title} has been read, and its largest event time, {position}, is in the future",
+                remedy=f"correct the data, or skip its file and rewind; or {remedy}",
+            )
+
     def wants_checkpoint(self) -> bool:
         """Whether the next part has started, or the enumerator of the present one wants a checkpoint."""
         return self._is_unsaved or self._current.enumerator.wants_checkpoint()
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The states of all parts that have started."""
-        states = {made.part.state_field: made.enumerator.snapshot_state(checkpoint_id) for made in self._made}
+        states = {made.part.state_field: made.snapshot(checkpoint_id) for made in self._made}
         self._is_unsaved = False
         self.context.metrics.gauge("chainPart", len(self._made))
         return self.state_type(
             part=len(self._made),
             switches=tuple(self._switches),
             last=self._last,
+            has_read=self._has_read,
+            returned=tuple(self._returned),
             started=tuple(made.part.start_options(self.options_given) for made in self._made[1:]),
             began_us=self._began_us,
             **states,
         )
 
-    def handle_source_event(self, subtask_id: int, event: Any) -> None:
-        for made in self._made:
-            if type(event) in made.part.enumerator_type.resolve_event_types():
-                made.enumerator.handle_source_event(subtask_id, event)
+    def handle_source_event(self, subtask_id: int, event: PartEvent) -> None:
+        self._made[event.number - 1].enumerator.handle_source_event(subtask_id, event.event)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        for made in self._made:
+        for made in self._running:
             made.enumerator.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        for made in self._made:
+        for made in self._running:
             made.enumerator.notify_checkpoint_aborted(checkpoint_id)
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[PartSplit]) -> None:
@@ -202,8 +254,13 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         performing.perform(action.action)
 
     def close(self) -> None:
-        for made in self._made:
+        for made in self._running:
             made.enumerator.close()
+
+    @property
+    def _running(self) -> list[_StartedPart]:
+        """The parts that have an enumerator in this run."""
+        return [made for made in self._made if made.is_made]
 
     def _ask_where_the_next_begins(self) -> None:
         part = self._current.part
@@ -229,19 +286,19 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         switch = None if part.number == 1 else self._switches[part.number - 2]
         is_last = part.number == len(self.parts)
         boundedness = self.context.boundedness if is_last else Boundedness.BOUNDED
-        inner = PartContext(self.context, part, boundedness, self._assigned)
+        told = switch if part.uses_switch(self.options_given) else None
+        inner = PartContext(self.context, part, boundedness, told, self._assigned)
         with part.naming_itself():
             options = part.source(self.options_given, switch).options
-            enumerator = part.enumerator_type(inner, options, state)
-        self._made.append(_MadePart(part=part, context=inner, options=options, enumerator=enumerator))
+        self._made.append(_StartedPart(part, inner, options, state))
 
     def _assigned(self, split: Any) -> None:
-        self._has_looked_again = False
+        self._has_looked_again, self._has_read = False, True
         times = event_time_of(split)
         if times is not None and (self._last is None or times.latest_us > self._last.latest_us):
             self._last = times
 
-    def _by_part(self, splits: Iterable[PartSplit]) -> Iterator[tuple[_MadePart, list[Any]]]:
+    def _by_part(self, splits: Iterable[PartSplit]) -> Iterator[tuple[_StartedPart, list[Any]]]:
         """The parts that some of these splits belong to, each with its own."""
         for made in self._made:
             own = made.context.own(list(splits))
@@ -266,8 +323,8 @@ class BoundingHybridEnumerator(HybridEnumerator):
         cut = made.enumerator.bound_split(split.split, budget)
         if cut is None:
             return None
-        rest = None if cut.rest is None else made.part.wrapped(cut.rest)
-        read = split if cut.read is split.split else made.part.wrapped(cut.read)
+        rest = None if cut.rest is None else made.part.changed(split, cut.rest)
+        read = split if cut.read is split.split else made.part.changed(split, cut.read)
         return BoundedRange(read=read, rest=rest)
 
     def carries_data(self, split: PartSplit) -> bool:
@@ -279,10 +336,12 @@ class BoundingHybridEnumerator(HybridEnumerator):
         for made, own in self._by_part(ranges):
             division = made.enumerator.divide_ranges(own)
             subtasks = max(subtasks, division.subtasks)
+            before = {split.split_id: split for split in ranges if split.number == made.part.number}
             if division.parts is own:
-                parts += [split for split in ranges if split.number == made.part.number]
+                parts += before.values()
             else:
-                parts += map(made.part.wrapped, division.parts)
+                wholes = (before[made.part.split_id(part.split_id)] for part in division.parts)
+                parts += map(made.part.changed, wholes, division.parts)
         is_same = len(parts) == len(ranges) and all(map(operator.is_, parts, ranges))
         return Division(parts=ranges if is_same else parts, subtasks=subtasks)
 
@@ -302,7 +361,9 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridEnumerator]:
         "state_type": state_type_of(parts),
         "split_version": joint_version([kind.split_version for kind in kinds]),
         "state_version": joint_version([kind.state_version for kind in kinds]),
-        "event_types": tuple(dict.fromkeys(event for kind in kinds for event in kind.resolve_event_types())),
+        "event_types": tuple(
+            part.events[event] for part in parts for event in part.enumerator_type.resolve_event_types()
+        ),
         "leaves": tuple(dict.fromkeys(one for kind in kinds for one in getattr(kind, "leaves", ()))),
         "position_names": {path: name for part in parts for path, name in part.position_names()},
     }

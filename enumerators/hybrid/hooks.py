@@ -30,6 +30,12 @@ from flip27_source.options import Options
 _NO_FORGETTING = "its source cannot forget splits"
 
 
+def is_overridden(kind: type[Any], base: type[Any], name: str) -> bool:
+    """Whether a class defines a class or static method anew."""
+    own, default = (getattr(one, name) for one in (kind, base))
+    return getattr(own, "__func__", own) is not getattr(default, "__func__", default)
+
+
 class ChainHooks(
     PerformsActions[PartAction],
     HoldsSplits,
@@ -79,7 +85,8 @@ class ChainHooks(
 
     @classmethod
     def set_apart(cls, cut: PartSplit) -> PartSplit:
-        return cls.parts[cut.number - 1].wrapped(cls._kind_of(cut).set_apart(cut.split))
+        apart = cls._kind_of(cut).set_apart(cut.split)
+        return cut if apart is cut.split else cls.parts[cut.number - 1].changed(cut, apart)
 
     @classmethod
     def is_cut_off(cls, split: PartSplit) -> bool:
@@ -90,12 +97,13 @@ class ChainHooks(
 
     @classmethod
     def splits_in(cls, state: ChainState) -> list[PartSplit]:
-        return [
-            part.wrapped(split)
+        held = [
+            part.wrapped(split, None)
             for part, kind, own in cls._started(state)
             if issubclass(kind, HoldsSplits)
             for split in kind.splits_in(own)
         ]
+        return [*state.returned, *held]
 
     @classmethod
     def without_splits(cls, state: ChainState, split_ids: Collection[str]) -> ChainState:
@@ -104,6 +112,9 @@ class ChainHooks(
             for part, kind, own in cls._started(state)
             if issubclass(kind, HoldsSplits) and (names := cls._own_ids(part, split_ids))
         }
+        left = tuple(split for split in state.returned if split.split_id not in split_ids)
+        if len(left) < len(state.returned):
+            changed["returned"] = left
         return cls._with_states(state, changed)
 
     @classmethod
@@ -121,11 +132,11 @@ class ChainHooks(
 
     @classmethod
     def check_rewind(cls, present: ChainState, older: ChainState, undone: Sequence[PartSplit]) -> None:
-        """Ask each part that goes on from an older state; a part that starts anew is not asked."""
-        for part, kind, own in cls._started(older):
+        """Ask each part; one that had not started then has no older state."""
+        for part, kind, own in cls._started(present):
             if issubclass(kind, LimitsEdits):
                 splits = [split.split for split in undone if split.number == part.number]
-                kind.check_rewind(present.of_part(part), own, splits)
+                kind.check_rewind(own, older.of_part(part), splits)
 
     @classmethod
     def found_again(
@@ -139,7 +150,8 @@ class ChainHooks(
                 if known is None:
                     again: Mapping[str, str] = dict.fromkeys((split.split_id for split in own), "")
                 else:
-                    again = kind.found_again(known, own, options=part.source(options).options)
+                    given = part.source(options, part.switch_in(state, options)).options
+                    again = kind.found_again(known, own, options=given)
                 found |= {part.split_id(name): why for name, why in again.items()}
         return found
 
@@ -163,7 +175,8 @@ class ChainHooks(
                 refused |= {part.split_id(name): _NO_FORGETTING for name in names}
                 continue
             occupied = [split.split for split in busy if split.number == part.number]
-            after, left = kind.forget_splits(own, names, busy=occupied, options=part.source(options).options)
+            given = part.source(options, part.switch_in(state, options)).options
+            after, left = kind.forget_splits(own, names, busy=occupied, options=given)
             changed[part.state_field] = after
             refused |= {part.split_id(name): why for name, why in left.items()}
         return cls._with_states(state, changed), refused
@@ -180,7 +193,7 @@ class ChainHooks(
             kind.action_delay_s(part.source(options).options)
             for part in cls.parts
             if issubclass(kind := part.enumerator_type, PerformsActions)
-            and kind.action_delay_s.__func__ is not PerformsActions.action_delay_s.__func__  # type: ignore[attr-defined]
+            and is_overridden(kind, PerformsActions, "action_delay_s")
         ]
         if not delays:
             return 0.0
@@ -215,12 +228,14 @@ class ChainHooks(
         kind = cls._kind_of(split)
         if not issubclass(kind, RewritesPaths):
             return split
-        return cls.parts[split.number - 1].wrapped(kind.rewrite_split(split.split, rewrite))
+        return cls.parts[split.number - 1].changed(split, kind.rewrite_split(split.split, rewrite))
 
     @classmethod
     def rewrite_state(cls, state: ChainState, rewrite: PathRewrite, options: Options) -> ChainState:
         changed = {
-            part.state_field: kind.rewrite_state(own, rewrite, part.source(options).options)
+            part.state_field: kind.rewrite_state(
+                own, rewrite, part.source(options, part.switch_in(state, options)).options
+            )
             for part, kind, own in cls._started(state)
             if issubclass(kind, RewritesPaths)
         }

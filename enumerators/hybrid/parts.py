@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import GenericAlias
 from typing import Any, ClassVar, Optional, get_args, get_type_hints
 
 import msgspec
@@ -22,6 +24,7 @@ from flip27_source.enumerators.hybrid.options import READ_UNTIL
 from flip27_source.enumerators.hybrid.switch import Switch, check_placeholders, has_switch, with_switch
 from flip27_source.errors import Flip27Error, IncompatibleStateError, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of
+from flip27_source.events import SourceEvent
 from flip27_source.options import PASS_THROUGH_PREFIXES, Change, FirstStartOption, Option, Options
 from flip27_source.reader import SplitReader
 from flip27_source.registry import find_reader
@@ -53,16 +56,18 @@ _VERSIONS = 1000
 """The version of a chain's values is a number with one digit of this base for each part."""
 
 
-class PartSplit(msgspec.Struct, frozen=True):
+class PartSplit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A split of a part of a chain.
 
     Attributes:
         split_id: the number of the part, a colon, and the id of the split within its source.
         split: the split of its source.
+        switch: where the part started, if its options contain that place: its reader has them too.
     """
 
     split_id: str
     split: Any
+    switch: Switch | None
     number: ClassVar[int] = 0
 
     @property
@@ -74,6 +79,14 @@ class PartSplit(msgspec.Struct, frozen=True):
     def event_time(self) -> EventTimeRange | None:
         """The event times of the split of its source."""
         return event_time_of(self.split)
+
+
+@dataclass(frozen=True)
+class PartEvent(SourceEvent):
+    """An event between the enumerator and the readers of one part."""
+
+    event: Any
+    number: ClassVar[int] = 0
 
 
 class PartAction(msgspec.Struct, frozen=True):
@@ -90,6 +103,7 @@ class Part:
     Attributes:
         number: from 1.
         split_type: of its splits, as the chain has them. action_type: of its actions; None if it has none.
+        events: the types of its events, both ways, each with that of the same event in the chain.
     """
 
     number: int
@@ -99,6 +113,7 @@ class Part:
     reader_type: type[SplitReader[Any]]
     split_type: type[PartSplit]
     action_type: type[PartAction] | None
+    events: Mapping[type[SourceEvent], type[PartEvent]] = field(compare=False)
 
     @classmethod
     def of(cls, number: int, raw: Mapping[str, str]) -> Part:
@@ -151,9 +166,23 @@ class Part:
         """The id in the chain of a split of its source."""
         return f"{self.number}:{inner}"
 
-    def wrapped(self, split: Any) -> PartSplit:
+    def wrapped(self, split: Any, switch: Switch | None) -> PartSplit:
         """A split of its source, as a split of the chain."""
-        return self.split_type(split_id=self.split_id(split.split_id), split=split)
+        return self.split_type(split_id=self.split_id(split.split_id), split=split, switch=switch)
+
+    def changed(self, before: PartSplit, split: Any) -> PartSplit:
+        """A split of the chain with another split of its source, or the same one at another position."""
+        return self.wrapped(split, before.switch)
+
+    def uses_switch(self, options: Options) -> bool:
+        """Whether its options contain the place where it starts."""
+        return any(map(has_switch, self.texts(options).values()))
+
+    def switch_in(self, state: ChainState, options: Options) -> Switch | None:
+        """Where the part has started, if its options contain that place."""
+        has_started = 1 < self.number <= len(state.switches) + 1
+        uses = has_started and self.uses_switch(options)
+        return state.switches[self.number - 2] if uses else None
 
     @contextmanager
     def naming_itself(self) -> Iterator[None]:
@@ -287,13 +316,32 @@ def _part_of_classes(
         reader_name=reader_name,
         reader_type=reader,
         split_type=_tagged(
-            "Split", number, PartSplit, [("split_id", str), ("split", kind.resolve_split_type())]
+            "Split",
+            number,
+            PartSplit,
+            [("split_id", str), ("split", kind.resolve_split_type()), ("switch", Switch | None, None)],
         ),
         action_type=action_type,
+        events={
+            event: _event_type(number, event)
+            for event in dict.fromkeys((*kind.resolve_event_types(), *reader.resolve_event_types()))
+        },
     )
 
 
-def _tagged(name: str, number: int, base: type[Any], fields: list[tuple[str, Any]]) -> Any:
+def _event_type(number: int, event: type[SourceEvent]) -> type[PartEvent]:
+    made: Any = dataclasses.make_dataclass(
+        f"{event.__name__}{number}",
+        [("event", event)],
+        bases=(PartEvent,),
+        frozen=True,
+        namespace={"number": number},
+    )
+    kind: type[PartEvent] = made
+    return kind
+
+
+def _tagged(name: str, number: int, base: type[Any], fields: list[Any]) -> Any:
     """The struct of a part's values, whose stored form tells the number of the part."""
     return msgspec.defstruct(
         f"{name}{number}",
@@ -354,6 +402,8 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         part: the number of the part that is read now.
         switches: where each part after the first one started.
         last: the event times of the split that ends last, of those that the present part has assigned.
+        has_read: whether the present part has assigned any.
+        returned: splits of ended parts that were added back.
         started: for each part after the first one that has started, the options of its start.
         began_us: when the present part started for the first time, in microseconds since the epoch.
     """
@@ -361,6 +411,8 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     part: int = 1
     switches: tuple[Switch, ...] = ()
     last: EventTimeRange | None = None
+    has_read: bool = False
+    returned: tuple[Any, ...] = ()
     started: tuple[dict[str, str], ...] = ()
     began_us: int = 0
 
@@ -371,10 +423,12 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def state_type_of(parts: tuple[Part, ...]) -> type[ChainState]:
     """The class of the state of a chain with these parts."""
-    fields = [
+    splits: Any = [part.split_type for part in parts]
+    fields: list[Any] = [
         (part.state_field, Optional[part.enumerator_type.resolve_state_type()], None)  # noqa: UP045
         for part in parts
     ]
+    fields.append(("returned", GenericAlias(tuple, (functools.reduce(operator.or_, splits), ...)), ()))
     made: Any = msgspec.defstruct(
         "HybridState", fields, bases=(ChainState,), frozen=True, kw_only=True, omit_defaults=True
     )

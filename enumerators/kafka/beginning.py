@@ -17,7 +17,8 @@ from flip27_source.values.times import datetime_or_none
 def beginning_of(options: Options) -> dt.datetime | None:
     """The time from which on every partition has its records; None if some partition has none any more.
 
-    Records as old as the first one may have been removed, so it is a millisecond later.
+    Records as old as the first one may have been removed, so it is later; and a source of a chain starts a
+    millisecond before the place that it is given.
 
     Raises:
         DiscoveryError, AccessError: the brokers do not tell.
@@ -38,4 +39,4 @@ def beginning_of(options: Options) -> dt.datetime | None:
             "where they begin",
             remedy="wait for the brokers, or set readUntil=end for the source before",
         )
-    return datetime_or_none(max(times.values()) + 1)
+    return datetime_or_none(max(times.values()) + 2)

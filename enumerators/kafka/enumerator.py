@@ -331,7 +331,7 @@ class KafkaEnumerator(
             for key in result.expired:
                 self.context.report_data_loss(
                     f"records of {split_id_of(*key)} at {self._first.option} may have been removed: it "
-                    "begins with a later one, and began earlier once",
+                    "began earlier once, and begins at that time or later, or has no record left",
                     split_id=split_id_of(*key),
                     remedy="set onExpiredStart=continue to start where it begins now",
                 )

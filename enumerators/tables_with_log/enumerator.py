@@ -217,8 +217,14 @@ class TablesWithLogEnumerator(
         """Refuse to go back to before chunks were read.
 
         The older state does not have the first marks of these chunks, which tell which changes between the
-        two reads must be delivered.
+        two reads must be delivered. Nor without one: the log would be read from where it is then.
         """
+        if older is None and (windows := [split.split_id for split in undone if split.log is not None]):
+            raise EditError(
+                f"{windows[0]} would be read again as if for the first time, from where it is then: changes "
+                "since the first start would not come again",
+                remedy="go back to a checkpoint after the start of this source",
+            )
         if chunks := [split.split_id for split in undone if split.chunk is not None]:
             raise EditError(
                 f"{some_of(chunks, 3)} would be read again as if for the first time: rows that were deleted, "

@@ -7,19 +7,30 @@ import json
 import os
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flip27_source import hybrid
+from flip27_source import Option, ReturnSplit, hybrid
 from flip27_source.enumerators.postgres.own_slot import slot_name_of
-from flip27_source.errors import DataLossError, Flip27Error, IncompatibleStateError, OptionError, SchemaError
-from flip27_source.reader import YieldsProgress
+from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceSplit
+from flip27_source.errors import (
+    DataLossError,
+    DiscoveryError,
+    EditError,
+    Flip27Error,
+    IncompatibleStateError,
+    OptionError,
+    SchemaError,
+)
+from flip27_source.options import integer, optional
+from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.readers.kafka.arrow_records import record_schema
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, check_source
@@ -27,8 +38,9 @@ from tests.batch_read import planned_read
 from tests.edits.edited import Edited
 from tests.enumerators.kafka.reading import options_of
 from tests.kafka_server import KafkaBroker, Record
+from tests.postgres_server import PostgresServer
 from tests.simulator.pages_life import StreamsEnumerator, StreamsReader
-from tests.toy_sources import LINES
+from tests.toy_sources import LINES, NumbersAsLines
 
 IDS = pa.schema([("id", pa.int64())])
 RECORDS = record_schema(include_headers=False)
@@ -172,7 +184,7 @@ def test_a_file_that_was_quarantined_before_the_switch_is_retried_after_it(tmp_p
         (hybrid(sequence(0, "x"), sequence(0, 1)), "option hybrid.1.end has the value 'x'"),
         (hybrid(sequence("{switch}", 1), sequence(0, 1)), "no source is before it"),
         (hybrid(sequence(0, 1), sequence("{switch:now}", 1)), "{switch:now}, which is unknown"),
-        (hybrid(sequence(0, 1), sequence("{switch:iso}", 1)), "takes no value such as 1970"),
+        (hybrid(sequence(0, 1), sequence("{switch:iso}", 1)), "which has no form iso"),
         (hybrid(sequence(0, 1), sequence(0, 1), path="/in"), "option path is /in"),
         (hybrid(sequence(0, 1), ("hybrid", {})), "a chain cannot be a part of a chain"),
         (hybrid(sequence(0, 1), sequence(0, 1), reader="json"), "option reader is json"),
@@ -314,7 +326,7 @@ def test_records_that_expired_before_the_switch_are_a_loss(tmp_path: Path, kafka
     history, live = parquet_records(tmp_path, 0, 1), topic_of(kafka, 1, 2, 3, 4)
     kafka.delete_records(live[1]["subscribe"], {0: 2})
     engine = MicroBatchEngine(hybrid(history, live))
-    with pytest.raises(DataLossError, match="may have been removed: it begins with a later one"):
+    with pytest.raises(DataLossError, match="may have been removed: it began earlier once"):
         engine.process_all_available()
     engine.restart(options={"hybrid.2.onExpiredStart": "continue"})
     assert values(engine) == [0, 1, 3, 4]
@@ -385,3 +397,116 @@ def test_reading_to_the_next_source_needs_times_and_a_switch(
     kafka = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "orders", **second}
     with pytest.raises(OptionError, match=re.escape(says)):
         Source.resolve(hybrid(("files", files), ("kafka", kafka)))
+
+
+class Offered(SequenceReader):
+    """Delivers the option ``first`` instead of its numbers."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        Option(name="first", parse=optional(integer(minimum=0)), doc="."),
+    )
+
+    def read(self, split: Any) -> Iterator[Any]:
+        yield (self.context.options["first"],)
+
+
+def test_the_reader_of_a_source_has_the_switch_in_its_options_too() -> None:
+    chain = hybrid(sequence(0, 4), sequence("{switch}", 5, first="{switch}", reader=Offered))
+    engine = MicroBatchEngine(chain, schema=IDS)
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == [0, 1, 2, 3, 4]
+
+
+class Returning(SplitReader[Any]):
+    """Delivers the names of files; returns the next one, once, if a test says so."""
+
+    returns: ClassVar[bool] = False
+
+    def read(self, split: Any) -> Iterator[Any]:
+        if Returning.returns:
+            Returning.returns = False
+            raise ReturnSplit
+        yield (split.path[-1],)
+
+
+def test_a_split_of_a_source_that_has_ended_is_read_again_after_it_was_returned(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("a\n")
+    files = ("files", {"path": tmp_path / "in", "reader": Returning})
+    chain = hybrid(files, sequence(1, 3, rowsPerSplit=1, reader=NumbersAsLines), taskReports="always")
+    query = Edited(tmp_path, chain, schema=LINES)
+    assert [query.batch(), query.batch()] == [["a"], ["1"]]
+    Returning.returns = True
+    query.ask("replay", splits=[f"1:{tmp_path}/in/a"])
+    assert query.batch() == ["2"]
+    query.engine.restart()
+    assert query.batches() == [["a"]]
+
+
+class NeedsStart(SequenceEnumerator):
+    """Has a field from its start on."""
+
+    def start(self) -> None:
+        super().start()
+        self.started = True
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        assert self.started
+
+    def snapshot_state(self, checkpoint_id: int) -> list[SequenceSplit]:
+        assert self.started
+        return super().snapshot_state(checkpoint_id)
+
+
+def test_a_source_that_has_ended_is_left_alone_after_a_restart() -> None:
+    chain = hybrid((NeedsStart, {"end": 2, "reader": "sequence"}), sequence(5, 8, rowsPerSplit=1))
+    engine = MicroBatchEngine(chain)
+    engine.run_batch()
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == [0, 1, 5, 6, 7]
+
+
+def test_history_from_the_future_is_no_place_to_start(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 40_000_000), topic_of(kafka, 1)
+    with pytest.raises(DiscoveryError, match="is in the future"):
+        MicroBatchEngine(hybrid(history, live)).process_all_available()
+
+
+def test_a_rewind_across_the_switch_is_refused_if_the_log_would_not_come_again(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with postgres.database() as database, postgres.connect(database) as control:
+        control.execute("CREATE TABLE orders (id bigint PRIMARY KEY)")
+        table = postgres.options(database, tables="orders", snapshot="never", slotName=database)
+        del table["enumerator"]
+        query = Edited(tmp_path, hybrid(json_files(tmp_path / "in", 1), ("postgres", table)), schema=IDS)
+        assert query.batches() == [[1], []]
+        control.execute("INSERT INTO orders VALUES (7)")
+        assert query.batches() == [[7]]
+        with pytest.raises(EditError, match=r"slot|would be read again"):
+            query.ask("rewind", to_checkpoint=1)
+        query.engine.holder.close()
+
+
+def test_a_source_that_leaves_rows_for_a_later_run_is_not_followed_by_another(tmp_path: Path) -> None:
+    table = {"driver": "sqlite", "uri": f"file:{tmp_path}/a", "table": "t", "cursorColumns": "at"}
+    with pytest.raises(OptionError, match=r"hybrid.1 \(sql\): a source follows"):
+        Source.resolve(hybrid(("sql", table), sequence(0, 1)))
+
+
+def test_a_time_in_an_option_that_takes_any_text_needs_a_form(tmp_path: Path) -> None:
+    table = {"driver": "sqlite", "uri": f"file:{tmp_path}/a", "table": "t", "cursorColumns": "at"}
+    history = parquet_records(tmp_path, 0)
+    with pytest.raises(OptionError, match="the place is a time, and the option takes any text"):
+        Source.resolve(hybrid(history, ("sql", {**table, "startingCursor": "{switch}"})))
+    Source.resolve(hybrid(history, ("sql", {**table, "startingCursor": "{switch:sql}"})))
+
+
+def test_pages_and_splits_that_their_enumerator_bounds_are_not_in_one_chain() -> None:
+    api = ("http", {"path": "http://127.0.0.1:9/orders", "pagination": "none"})
+    with pytest.raises(OptionError, match="one chain cannot have both"):
+        Source.resolve(hybrid(api, sequence(0, 1)))
