@@ -23,7 +23,8 @@ class Restarting(SequenceEnumerator):
         return super().bound_split(split, budget) if split.end is not None else None
 
     def handle_split_request(self, subtask_id: int) -> None:
-        if self._unassigned:
+        if not hasattr(self, "begun"):
+            self.begun = True
             self.context.assign_split(SequenceSplit(split_id="endless", next=0, step=1, end=None))
         super().handle_split_request(subtask_id)
 
@@ -39,7 +40,7 @@ def test_live_splits_without_data_are_finished_at_the_end_of_the_data() -> None:
     assert first is not None
     assert first.end["summary"]["liveSplits"] == 1
     assert engine.run_batch() is None
-    assert engine.holder.coordinator_at(first.end)._ledger.live == ()
+    assert engine.holder.coordinator_at(first.end).standing(0).ledger.live == ()
 
 
 def test_an_enumerator_whose_data_ends_for_ever_is_named() -> None:
