@@ -102,7 +102,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._last = state.last
         self._began_us = state.began_us or self.now_us()
         self._has_read = state.has_read
-        self._returned: list[PartSplit] = list(getattr(state, "returned", ()))
+        self._returned: list[PartSplit] = list(state.returned)
         self._is_unsaved = self._has_looked_again = self._is_asking = False
         self._until_us: int | None = None
         self._made: list[_StartedPart] = []
