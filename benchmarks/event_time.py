@@ -3,7 +3,7 @@
 ``python -m benchmarks.event_time --files 2000`` writes Parquet files of a year in random order of arrival,
 and counts their rows in windows of an hour: with Spark's own source, with ours in order of arrival, and with
 ours in event-time order. ``--hours 12`` makes files of 12 hours each, which need a longer delay: they are
-then also read with the delay that the source has computed.
+then also read with the delay that the source has computed, and hour by hour with ``eventTimeBucket``.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ def compared(spark: Any, folder: Path, given: argparse.Namespace) -> dict[str, A
     if needed_ms > 3_600_000:
         delay = f"{needed_ms} milliseconds"
         found["event-time order, its delay"] = lost_of(spark, "flip27", in_order, folder, delay, given)
+        # Each bucket of a file counts as a file.
+        files = round(given.files_per_trigger * given.hours)
+        cut = in_order | {"eventTimeBucket": "1h", "maxFilesPerTrigger": str(files)}
+        found["buckets of an hour"] = lost_of(spark, "flip27", cut, folder, "1 hour", given)
     return found
 
 

@@ -21,7 +21,7 @@ from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, Spli
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.before_start import check_paths, reader_of_files
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
-from flip27_source.enumerators.files.event_times import EventTimes
+from flip27_source.enumerators.files.event_times import EventTimes, in_buckets
 from flip27_source.enumerators.files.forgotten_files import (
     NOT_KNOWN,
     after_notifications,
@@ -35,7 +35,7 @@ from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
-from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.file_ids import ALL_TIMES, FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Option, Options
@@ -147,7 +147,7 @@ class FilesEnumerator(
         else:
             discovery = self._notifications.rounds.next(position)
         files = sorted(discovery.splits, key=_ORDERS[self._order], reverse=self._latest_first)
-        return replace(discovery, splits=[split for file in files for split in self._ranges(file)])
+        return replace(discovery, splits=[split for file in files for split in self._parts(file)])
 
     def wants_checkpoint(self) -> bool:
         """True after the first listing with another strategy or without existing files; or for messages.
@@ -233,7 +233,10 @@ class FilesEnumerator(
 
     @classmethod
     def range_of(cls, split: FileSplit) -> SplitRange:
-        return split.path, split.start, split.end or max(split.length, 1)
+        part = split.file_id.part
+        if split.bucket:
+            return split.path, *part, "time"
+        return split.path, *(ALL_TIMES if split.is_whole else part)
 
     @classmethod
     def concerned(
@@ -317,7 +320,7 @@ class FilesEnumerator(
             )
             for page in self._pages
             for split in page.splits[page.taken :]
-            if split.start == 0 and split.path in gone
+            if split.is_first and split.path in gone
         }
         if dropped:
             left = (
@@ -344,6 +347,9 @@ class FilesEnumerator(
             self._notifications.rounds.may_wait = any(page.left for page in self._pages)
             for name, number in self._notifications.state.gauges.items():
                 self.context.metrics.gauge(name, number)
+
+    def _parts(self, file: FileSplit) -> Sequence[FileSplit]:
+        return in_buckets(file, self.options_given) or list(self._ranges(file))
 
     def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
         reader = self.context.reader_type

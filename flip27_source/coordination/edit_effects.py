@@ -397,24 +397,24 @@ class _Taken(Generic[SplitT]):
 
     def __init__(self, range_of: Callable[[SplitT], SplitRange]) -> None:
         self._range_of = range_of
-        self._ranges: dict[str, list[tuple[int, int, str, str]]] = {}
+        self._ranges: dict[str, list[tuple[SplitRange, str, str]]] = {}
 
     def add(self, split: SplitT, why: str) -> None:
-        part_of, start, end = self._range_of(split)
-        self._ranges.setdefault(part_of, []).append((start, end, split.split_id, why))
+        part = self._range_of(split)
+        self._ranges.setdefault(part[0], []).append((part, split.split_id, why))
 
     def why_not(self, split: SplitT) -> str | None:
         """Why a split cannot be read; None if it can."""
-        part_of, start, end = self._range_of(split)
-        for first, last, name, why in self._ranges.get(part_of, ()):
-            if first < end and start < last:
+        part = self._range_of(split)
+        for other, name, why in self._ranges.get(part[0], ()):
+            if part[3:] != other[3:] or (other[1] < part[2] and part[1] < other[2]):
                 return why if name == split.split_id else f"overlaps {name}, which {why}"
         return None
 
     def smallness(self, split: SplitT) -> int:
         """A key that sorts splits which may cover others first."""
-        _, start, end = self._range_of(split)
-        return start - end
+        part = self._range_of(split)
+        return part[1] - part[2]
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

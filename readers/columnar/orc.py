@@ -16,10 +16,16 @@ from pyarrow import types
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsEventTimeBuckets
 from flip27_source.readers.columnar.conversions import refuse_dates_of_hive
 from flip27_source.readers.columnar.named_columns import NO_COLUMN
-from flip27_source.readers.columnar.orc_columns import orc_conversions, refuse_spoiled_times
-from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
+from flip27_source.readers.columnar.orc_columns import instants_in, orc_conversions, refuse_spoiled_times
+from flip27_source.readers.columnar.reader import (
+    COLUMNAR_OPTIONS,
+    ColumnarReader,
+    names_to_read,
+    parts_in_range,
+)
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_ORC
 from flip27_source.readers.schemas.merging import spark_type, with_leaves
@@ -28,7 +34,7 @@ from flip27_source.source_options import TIME_ZONE
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
-class OrcReader(ColumnarReader):
+class OrcReader(ReadsEventTimeBuckets, ColumnarReader):
     """Reads the rows of ORC files as Spark's own source does for a given schema.
 
     Columns are matched by position if all names are those of old Hive (``_col0``).
@@ -58,7 +64,7 @@ class OrcReader(ColumnarReader):
             named = self._named(pa.schema(map(_field_of_spark, stored)))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
-            to_read = dict.fromkeys(columns.names_to_read)
+            to_read = dict.fromkeys(names_to_read(split, columns, names))
             positions = [at for name in to_read for at in named.get_all_field_indices(name)]
             if not positions:
                 yield from columns.without_columns(_rows(file, split))
@@ -76,6 +82,9 @@ class OrcReader(ColumnarReader):
                 found = ((at, stripe.column(at if has_twins else stored.names[at])) for at in positions)
                 arrays = [column.cast(local[at]) if at in local else column for at, column in found]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
+                if split.bucket:
+                    converted = partial(instants_in, zone=split.bucket.zone or "UTC")
+                    batch = split.bucket.rows_of(batch, split.path, converted=converted)
                 yield columns.batch(batch, self._checked)
 
     def _checked(self, column: pa.Array) -> pa.Array:
