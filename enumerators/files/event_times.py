@@ -56,7 +56,7 @@ def check_order(options: Options) -> None:
         raise OptionError(
             "option eventTimeOrder is true, and nothing tells the event times of a file",
             remedy="set eventTimePattern, such as dt=%Y-%m-%d, if the paths have dates, or eventTimeColumn "
-            "for Parquet files",
+            "for Parquet and ORC files",
         )
 
 
@@ -94,7 +94,7 @@ class EventTimes:
                 f"option eventTimeOrder is true, and {reader.__qualname__} does not know the times of column "
                 f"{column} in a file before it reads the file",
                 remedy="set eventTimePattern: dates in the paths of the files; readers that know the times "
-                "are parquet, and your own with KnowsEventTimes",
+                "are parquet, orc, and your own with KnowsEventTimes",
             )
         knows: type[KnowsEventTimes] = reader
         return cls(

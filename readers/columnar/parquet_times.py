@@ -10,10 +10,15 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from flip27_source.errors import DiscoveryError
-from flip27_source.event_time import EventTimeBucket, EventTimeRange, local_range
+from flip27_source.event_time import EventTimeBucket, EventTimeRange
+from flip27_source.readers.columnar.column_times import (
+    dates_have_no_buckets,
+    no_statistics,
+    place_of_column,
+    range_of_days,
+)
 
 _PER_SECOND = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-_DAY_US = 86_400_000_000
 
 
 def times_in_footer(
@@ -28,7 +33,7 @@ def times_in_footer(
     Raises:
         DiscoveryError: there is no such column of times, or a row group has no statistics of it.
     """
-    number = _number_of(path, metadata, column)
+    number = place_of_column(path, _names(metadata), column)
     unit = _unit_of(path, metadata.schema.column(number), column)
     if unit is None and by_instants:
         raise dates_have_no_buckets(path, column)
@@ -37,7 +42,7 @@ def times_in_footer(
         return None
     earliest, latest = min(low for low, _ in bounds), max(high for _, high in bounds)
     if unit is None:
-        return local_range(earliest * _DAY_US, (latest + 1) * _DAY_US - 1, zone)
+        return range_of_days(earliest, latest, zone)
     return _range(earliest, latest, unit)
 
 
@@ -59,15 +64,6 @@ def times_of_groups(metadata: pq.FileMetaData, bucket: EventTimeBucket) -> list[
     ]
 
 
-def dates_have_no_buckets(path: str, column: str) -> DiscoveryError:
-    """The error for a column of days, which are as long as their zone says."""
-    return DiscoveryError(
-        f"{path}: column {column} (option eventTimeColumn) has dates, and eventTimeBucket cuts files by "
-        "single instants",
-        remedy="set eventTimeColumn to a column of timestamps, or remove eventTimeBucket",
-    )
-
-
 def _range(earliest: int, latest: int, unit: int) -> EventTimeRange:
     return EventTimeRange(earliest * 1_000_000 // unit, -(-latest * 1_000_000 // unit))
 
@@ -78,21 +74,6 @@ def _names(metadata: pq.FileMetaData) -> list[str]:
 
 def _kind_of(column: pq.ColumnSchema) -> Any:
     return json.loads(column.logical_type.to_json())
-
-
-def _number_of(path: str, metadata: pq.FileMetaData, column: str) -> int:
-    names = _names(metadata)
-    if column in names:
-        return names.index(column)
-    alike = [number for number, name in enumerate(names) if name.lower() == column.lower()]
-    if len(alike) != 1:
-        raise DiscoveryError(
-            f"{path} has no column {column} (option eventTimeColumn); its columns are {names[:30]}",
-            remedy="set eventTimeColumn to a column of timestamps or dates that all files have; or set "
-            "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter, or with "
-            "flip27 edit skip if it waits already",
-        )
-    return alike[0]
 
 
 def _unit_of(path: str, column: pq.ColumnSchema, name: str) -> int | None:
@@ -121,8 +102,4 @@ def _bounds(path: str, metadata: pq.FileMetaData, number: int, column: str) -> I
         elif chunk.num_values and (
             statistics is None or not statistics.has_null_count or statistics.null_count < chunk.num_values
         ):
-            raise DiscoveryError(
-                f"{path} has no statistics of column {column} (option eventTimeColumn)",
-                remedy="set eventTimePattern, if the paths have dates; or write the file again with "
-                "statistics; or leave it out with pathGlobFilter",
-            )
+            raise no_statistics(path, column)

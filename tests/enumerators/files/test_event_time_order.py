@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from flip27_source import edits, savepoints
 from flip27_source.enumerators.files.time_pattern import TimePattern
@@ -82,6 +83,17 @@ def test_files_are_read_in_the_order_of_the_times_in_the_footers_of_parquet_file
     # The file without rows may be anywhere; the middle of 5 and 9 is before 8.
     assert ids(engine) == [[0, 1], [1, 3, 5, 9], [8]]
     assert summary(engine)["smallestWatermarkDelayMs"] == HOUR_MS + 1
+
+
+def test_files_are_read_in_the_order_of_the_times_in_the_footers_of_orc_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, hours in {"a": (9, 5), "b": (1, 3), "c": (8,), "d": (0, 1)}.items():
+        at = pa.array([dt.datetime(2024, 1, 1, hour) for hour in hours], pa.timestamp("us"))
+        orc.write_table(pa.table({"at": at, "id": hours}), tmp_path / "in" / f"{name}.orc")
+    engine = started(tmp_path, BY_AT | {"reader": "orc", "timeZone": "Europe/Berlin"}, TIMES)
+    engine.process_all_available()
+    assert ids(engine) == [[0, 1, 1, 3], [5, 8, 9]]
+    assert summary(engine)["smallestWatermarkDelayMs"] == 0
 
 
 def test_a_file_that_is_found_late_is_read_next_and_counted(tmp_path: Path) -> None:
