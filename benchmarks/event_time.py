@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 SCHEMA = "at timestamp, id long"
 
@@ -36,12 +37,20 @@ def given_by(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=365, help="the time of all files")
     parser.add_argument("--files-per-trigger", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--footers", choices=("local", "s3"), help="only find the times in footers, on disk or on moto's S3"
+    )
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Read the files in every way, and print one JSON object."""
     given = given_by(words)
+    if given.footers:
+        from benchmarks.footers import LATENCY_MS, measured
+
+        print(json.dumps(vars(given) | {"latency_ms": LATENCY_MS} | measured(write_files, given), indent=1))
+        return 0
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -80,7 +89,7 @@ def limit_of(given: argparse.Namespace) -> dict[str, str]:
     return {"maxFilesPerTrigger": str(given.files_per_trigger)}
 
 
-def write_files(folder: Path, given: argparse.Namespace) -> None:
+def write_files(folder: Path, given: argparse.Namespace, kind: str = "parquet") -> None:
     """Write files whose times are spread over the days, and which arrived in random order."""
     folder.mkdir()
     chance, files, rows = random.Random(given.seed), given.files, given.rows
@@ -93,8 +102,9 @@ def write_files(folder: Path, given: argparse.Namespace) -> None:
     for number, start_s in enumerate(starts_s):
         seconds = sorted(chance.uniform(0, given.hours * 3600 - 0.001) for _ in range(rows))
         at = pa.array([begin + dt.timedelta(seconds=start_s + s) for s in seconds], pa.timestamp("us", "UTC"))
-        path = folder / f"{number:06}.parquet"
-        pq.write_table(pa.table({"at": at, "id": pa.array([number] * rows, pa.int64())}), path)
+        path = folder / f"{number:06}.{kind}"
+        table = pa.table({"at": at, "id": pa.array([number] * rows, pa.int64())})
+        pq.write_table(table, path) if kind == "parquet" else orc.write_table(table, path)
         os.utime(path, (now_s - arrivals[number], now_s - arrivals[number]))
 
 
