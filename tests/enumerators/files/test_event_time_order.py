@@ -344,6 +344,32 @@ def test_a_column_that_has_no_times_stops_the_query(tmp_path: Path, column: str,
         started(tmp_path, BY_AT | {"eventTimeColumn": column}, TIMES).run_batch()
 
 
+@pytest.mark.parametrize("is_retried", [True, False])
+def test_the_times_of_a_mended_file_are_known_if_it_is_found_again_and_not_if_it_is_retried(
+    tmp_path: Path, is_retried: bool
+) -> None:
+    for hour in (0, 1, 2, 3):
+        land_times(tmp_path, f"{hour}.parquet", hour)
+    mended = tmp_path / "in" / "0.parquet"
+    content = mended.read_bytes()
+    mended.write_bytes(bytes(len(content)))
+    options = BY_AT | {"onSplitError": "quarantine", "maxSplitAttempts": "1", "maxFilesPerTrigger": "3"}
+    engine = started(tmp_path, options, TIMES)
+    engine.process_all_available()
+    assert ids(engine) == [[1, 2], [3]]
+    mended.write_bytes(content)
+    state = str(tmp_path / "state")
+    if is_retried:
+        edits.submit(edits.plan("quarantine retry", state=state, glob="*", why="mended"))
+    else:
+        edits.submit(edits.plan("quarantine drop", state=state, glob="*", why="mended"))
+        edits.submit(edits.plan("forget", state=state, splits=[str(mended)], why="mended"))
+    engine.restart()
+    engine.process_all_available()
+    assert ids(engine)[-1] == [0]
+    assert summary(engine).get("lateSplits", 0) == (0 if is_retried else 1)
+
+
 def test_a_damaged_file_is_judged_by_its_task_as_without_the_order(tmp_path: Path) -> None:
     land_times(tmp_path, "1.parquet", 1)
     (tmp_path / "in" / "2.parquet").write_bytes(b"PAR1, but not for long")
