@@ -97,6 +97,7 @@ class FilesEnumerator(
         position: FilesPosition | None = self._position
         # Files that were found without event times, or with others, are not assigned before they have them.
         self._waits_for_times = bool(self._pages) and not self._has_times(position)
+        self._in_buckets = position is not None and bool(position.in_buckets)
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._notifications: Deliveries | None = None
@@ -163,7 +164,8 @@ class FilesEnumerator(
         if state.position is None:
             return state
         self._saved_strategy = _strategy_of(state.position)
-        position = replace(state.position, partly_read=self._finished.stored())
+        in_buckets: Any = self._in_buckets or msgspec.UNSET
+        position = replace(state.position, partly_read=self._finished.stored(), in_buckets=in_buckets)
         if self._waits_for_times:
             position = replace(position, times_by=msgspec.UNSET)
         if self._notifications is not None:
@@ -192,6 +194,10 @@ class FilesEnumerator(
     def close(self) -> None:
         if self._notifications is not None:
             self._notifications.close()
+
+    @classmethod
+    def _has_buckets(cls, state: Any) -> bool:
+        return state.position is not None and bool(state.position.in_buckets)
 
     @staticmethod
     def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
@@ -304,6 +310,8 @@ class FilesEnumerator(
         if by_names is not None and found is not None:
             # Here, where an error ends the run: discovery would be repeated without the messages of queues.
             check_reader((split.path for split in found.splits), by_names)
+        if found is not None and not self._in_buckets:
+            self._in_buckets = any(split.bucket for split in found.splits)
         super()._discovered(found, error)
         if self._notifications is not None and found is not None:
             notified = cast("NotifiedDiscovery", found)

@@ -35,8 +35,10 @@ FORMAT_WITH_DELAYED_ACTIONS = 3
 """The format of documents with delayed actions; older libraries would drop these."""
 FORMAT_WITH_RANGES = 4
 """The format of documents with ranges that are read again; older libraries would lose these."""
+FORMAT_WITH_BUCKETS = 5
+"""The format of documents with buckets of files; older libraries would read each as the whole file."""
 
-FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES)
+FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES, FORMAT_WITH_BUCKETS)
 """A document has the lowest of these formats that its content allows."""
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024

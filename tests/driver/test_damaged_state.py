@@ -107,7 +107,7 @@ def test_a_document_of_a_newer_format_is_refused(query: Query) -> None:
     query.run(stateLocation=None)
     assert query.engine is not None
     log = query.engine.logs.offsets
-    newer = log[0].replace('"format": 1, "id"', '"format": 5, "id"')
+    newer = log[0].replace('"format": 1, "id"', '"format": 6, "id"')
     assert newer != log[0]
     log[:] = [newer] * len(log)
     message = query.refusal(stateLocation=None)

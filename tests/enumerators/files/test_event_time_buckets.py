@@ -374,6 +374,20 @@ def test_an_export_tells_a_file_of_which_a_bucket_was_read_from_one_whose_bucket
     assert read_files(None, left, source.options).partly == [begun]
 
 
+def test_a_library_that_would_read_whole_files_for_their_buckets_refuses_the_state(tmp_path: Path) -> None:
+    land(tmp_path, "narrow.parquet", 0.25, 0.5)
+    engine = started(tmp_path, BY_HOUR)
+    engine.run_batch()
+    land(tmp_path, "wide.parquet", 0.5, 1.5)
+    engine.process_all_available()
+    engine.restart()
+    land(tmp_path, "later.parquet", 5)
+    engine.process_all_available()
+    documents = (tmp_path / "state").glob("*/checkpoints/*.json")
+    by_id = sorted(documents, key=lambda file: int(file.name.partition("-")[0]))
+    assert [json.loads(file.read_text())["format"] for file in by_id] == [1, 5, 5, 5]
+
+
 def test_check_counts_files_and_not_buckets(tmp_path: Path) -> None:
     land(tmp_path, "a.parquet", 0.5, 5.5)
     given = [f"--option={name}={value}" for name, value in BY_HOUR.items()]
