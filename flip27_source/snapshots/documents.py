@@ -1,6 +1,6 @@
 """Checkpoint documents: one JSON value with everything that a coordinator needs to continue.
 
-Formats 1 to 4. Bulk state is stored in segments: small segments inside the document, others in separate
+Formats 1 to 5. Bulk state is stored in segments: small segments inside the document, others in separate
 files. ``codec`` converts authors' values. Nothing is pickled. Pure.
 """
 
@@ -268,7 +268,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         if number not in FORMATS:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {number}; this library reads {FORMAT} to "
-                f"{FORMAT_WITH_RANGES}",
+                f"{FORMATS[-1]}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)
