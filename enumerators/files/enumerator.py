@@ -112,6 +112,8 @@ class FilesEnumerator(
                 state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
+        if not self._waits_for_times:
+            self._cut_waiting()
         # Saved at once: a restart must not skip files or overwrites that came since, and ends what a cursor
         # has fixed.
         strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
@@ -190,6 +192,20 @@ class FilesEnumerator(
         times = {file.split_id: file.event_time for file in files}
         self._waits_for_times = False
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
+        self._cut_waiting()
+
+    def _cut_waiting(self) -> None:
+        """Cut whole files that were found with wider buckets, or without any."""
+        if self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
+            return
+        for page in self._pages:
+            left = page.splits[page.taken :]
+            parts = [in_buckets(one, self.options_given) if one.is_whole else [] for one in left]
+            if any(parts):
+                cut = (part for one, own in zip(left, parts, strict=True) for part in own or [one])
+                page.replace(self._in_order(list(cut)))
+                self._waiting_changes += 1
+                self._in_buckets = True
 
     def close(self) -> None:
         if self._notifications is not None:

@@ -127,7 +127,7 @@ EVENT_TIME_BUCKET: Option[float | None] = NextBatchOption(
     doc="eventTimeOrder: a file whose times are in several buckets of this width, such as 1h, is read once "
     "for each of them, so that the smallest watermark delay is about a bucket. eventTimeColumn tells which "
     "rows are in a bucket. Needs the reader parquet or orc.",
-    change_note="for files that are found from then on",
+    change_note="buckets that wait stay",
 )
 LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",

@@ -294,6 +294,24 @@ def test_waiting_buckets_keep_their_width(tmp_path: Path) -> None:
     assert sorted(row[-1] for row in engine.rows) == [50, 75, 150, 175, 250, 350, 375]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [{}, {"eventTimeOrder": "true", "eventTimeColumn": "at"}, BY_HOUR | {"eventTimeBucket": "1 day"}],
+)
+def test_whole_files_that_wait_are_cut_when_the_option_is_set_or_narrower(
+    tmp_path: Path, before: dict[str, str]
+) -> None:
+    for name, hours in {"a": (0.5,), "b": (2.5, 4.5), "c": (1.5, 3.5, 3.75)}.items():
+        land(tmp_path, f"{name}.parquet", *hours)
+    engine = started(tmp_path, before, fileOrder="name")
+    engine.run_batch()
+    engine.restart(options=BY_HOUR)
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [rows for rows in ids(engine) if rows] == [[50], [150], [250], [350, 375], [450]]
+
+
 def test_waiting_buckets_get_the_times_of_another_column_or_pattern(tmp_path: Path) -> None:
     land(tmp_path, "2024-01-01.parquet", 0.5, 1.5, 2.5)
     engine = started(tmp_path, BY_HOUR)
