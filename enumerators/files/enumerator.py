@@ -97,6 +97,7 @@ class FilesEnumerator(
         position: FilesPosition | None = self._position
         # Files that were found without event times, or with others, are not assigned before they have them.
         self._waits_for_times = bool(self._pages) and not self._has_times(position)
+        self._waits_to_be_cut = bool(self._pages)
         self._in_buckets = position is not None and bool(position.in_buckets)
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
@@ -112,8 +113,6 @@ class FilesEnumerator(
                 state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
-        if not self._waits_for_times:
-            self._cut_waiting()
         # Saved at once: a restart must not skip files or overwrites that came since, and ends what a cursor
         # has fixed.
         strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
@@ -139,8 +138,11 @@ class FilesEnumerator(
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the first file in the queue, once the event times of all files in it are known."""
-        if not self._waits_for_times:
-            super().handle_split_request(subtask_id)
+        if self._waits_for_times:
+            return
+        if self._waits_to_be_cut:
+            self._cut_waiting()
+        super().handle_split_request(subtask_id)
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
@@ -192,10 +194,13 @@ class FilesEnumerator(
         times = {file.split_id: file.event_time for file in files}
         self._waits_for_times = False
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
-        self._cut_waiting()
 
     def _cut_waiting(self) -> None:
-        """Cut whole files that were found with wider buckets, or without any."""
+        """Cut whole files that wait since an earlier run, which had wider buckets or none.
+
+        Not before the first one is assigned: only then is it certain that the run continues from its state.
+        """
+        self._waits_to_be_cut = False
         if self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
             return
         for page in self._pages:

@@ -289,14 +289,17 @@ class Editing(Generic[SplitT]):
         by_ids = {split.split_id: split for split in splits}
         found = self._found_again(older, tuple(by_ids.values()))
         found = dict.fromkeys(by_ids, "") if found is None else found
-        busy = {split.split_id for split, _ in self._busy(older)}
-        quarantined = {item.split.split_id for item in older.ledger.quarantined}
+        busy, quarantined = _Taken(self._range_of), _Taken(self._range_of)
+        for split, why in self._busy(older):
+            busy.add(split, why)
+        for item in older.ledger.quarantined:
+            quarantined.add(item.split, "is quarantined")
         read: set[str] = set()
         left_alone: dict[str, str] = {}
-        for name in by_ids:
-            if name in quarantined:
+        for name, split in by_ids.items():
+            if quarantined.why_not(split) is not None:
                 left_alone[name] = "is quarantined again"
-            elif name in busy:
+            elif busy.why_not(split) is not None:
                 read.add(name)
             elif name not in found:
                 left_alone[name] = "was read before that checkpoint too"

@@ -342,6 +342,30 @@ def test_replays_and_forgetting_are_of_buckets_and_of_files(tmp_path: Path) -> N
     assert sorted(row for batch in ids(engine)[6:] for row in batch) == [50, 150, 250]
 
 
+@pytest.mark.parametrize("cut_before", [True, False])
+def test_a_rewind_to_a_file_that_waited_whole_tells_that_its_rows_are_read_again(
+    tmp_path: Path, cut_before: bool
+) -> None:
+    land(tmp_path, "a.parquet", 0.5)
+    wide = str(land(tmp_path, "wide.parquet", 1.5, 2.5))
+    engine = started(tmp_path, BY_HOUR | {"eventTimeBucket": "1 day"})
+    engine.run_batch()
+    if cut_before:
+        engine.restart(options=BY_HOUR)
+    engine.process_all_available()
+    plan = edits.plan("rewind", state=str(tmp_path / "state"), to_checkpoint=1, why="a test")
+    edits.submit(plan)
+    engine.restart(options=BY_HOUR)
+    engine.process_all_available()
+    assert ids(engine) == [[50], *([[150], [250]] if cut_before else [[150, 250]]), [150], [250]]
+    noon = BEGIN_US + 2 * HOUR_US
+    read = [f"{wide}#t..{noon}", f"{wide}#t{noon}.."] if cut_before else [wide]
+    assert [change.split_id for change in plan.changes] == read
+    documents = (tmp_path / "state").glob("*/checkpoints/*.json")
+    (applied,) = (edit for file in documents for edit in json.loads(file.read_text()).get("edits", ()))
+    assert applied["split_ids"] == read
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
