@@ -189,7 +189,7 @@ class EventTimeOrder:
         LOG.warning(
             "watermarkDelay is %g s, and the smallest watermark delay that loses nothing of the backlog is "
             "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or use "
-            "smaller files or larger batches",
+            "smaller files, larger batches or eventTimeBucket",
             delay_ms / 1000,
             smallest_ms / 1000,
         )

@@ -44,8 +44,8 @@ def backlog_in_order(source: Source) -> Finding:
     return warning(
         CHECK,
         f"{found}; watermarkDelay is {delay_s:g} s",
-        f"set withWatermark and watermarkDelay to at least {needed_s:g} s; with larger batches or with files "
-        "of shorter times it is less",
+        f"set withWatermark and watermarkDelay to at least {needed_s:g} s; with eventTimeBucket, with larger "
+        "batches or with files of shorter times it is less",
     )
 
 

@@ -24,6 +24,8 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.event_time import EventTimeBucket, EventTimeRange, bucket_ranges
 from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
@@ -199,6 +201,30 @@ def test_clock_times_in_orc_files_are_cut_in_the_zone_in_which_the_file_was_foun
     # At first the hours from 23:00 to 1:00 in UTC, which are those from 0:00 to 2:00 in Berlin.
     assert next(rows for rows in ids(engine) if rows) == [100, 125]
     assert sorted(row[-1] for row in engine.rows) == [100, 125, 250, 350]
+
+
+@pytest.mark.parametrize("reader", [ParquetReader, OrcReader])
+@pytest.mark.parametrize("columns", [("id",), ("other",), ("AT", "id")])
+def test_waiting_buckets_are_cut_by_their_column_also_if_the_schema_has_it_no_longer(
+    tmp_path: Path, reader: type[ParquetReader | OrcReader], columns: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a"
+    if reader is ParquetReader:
+        pq.write_table(table_of(0.5, None, 1.5, 2.5), path)
+    else:
+        orc.write_table(table_of(0.5, None, 1.5, 2.5), path)
+    names = {"id": pa.int64(), "other": pa.string(), "AT": pa.timestamp("us", "UTC")}
+    options = Source.resolve({"path": str(path), "reader": reader.__name__[:-6].lower()}).options
+    opened = reader()
+    opened.open(
+        SourceReaderContext(options=options, schema=pa.schema([(name, names[name]) for name in columns]))
+    )
+    rows = []
+    for bounds in ((None, BEGIN_US + HOUR_US), (BEGIN_US + HOUR_US, None)):
+        split = replace(bucket_of(*bounds), path=str(path), length=path.stat().st_size)
+        split = replace(split, modified_us=path.stat().st_mtime_ns // 1000)
+        rows.append(sum(batch.num_rows for batch in opened.read(split)))
+    assert rows == [2, 2]
 
 
 def test_row_groups_outside_a_bucket_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
