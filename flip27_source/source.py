@@ -16,7 +16,7 @@ from .enumerator_mixins import PerformsActions, check_bases
 from .errors import ContractError, OptionError
 from .file_systems.paths import redacted
 from .options import Option, Options
-from .reader import SplitReader, YieldsProgress
+from .reader import ReadsEventTimeBuckets, SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .schemas.inference import FindsSchema
 from .source_options import (
@@ -192,6 +192,12 @@ def _check_event_time_order(
                 remedy=f"set {EVENT_TIME_ORDER.name} to true, or remove {WATERMARK_DELAY.name}",
             )
         return
+    if options.get("eventTimeBucket") is not None and not issubclass(reader, ReadsEventTimeBuckets):
+        raise OptionError(
+            f"option eventTimeBucket is set, and {reader.__qualname__} cannot read the rows of a bucket",
+            remedy="remove it, and delay the watermark by what flip27 check tells; readers of buckets are "
+            "parquet, orc, and your own with ReadsEventTimeBuckets",
+        )
     kind = enumerator.resolve_split_type()
     kinds = get_args(kind) or (kind,)
     is_whole = enumerator.bound_split is SplitEnumerator.bound_split and not issubclass(
