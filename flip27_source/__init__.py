@@ -19,12 +19,13 @@ from .enumerator_mixins import (
     PerformsActions,
 )
 from .errors import Flip27Error
-from .event_time import EventTimeRange
+from .event_time import EventTimeBucket, EventTimeRange
 from .events import Progress, ReturnSplit, SourceEvent
 from .options import Change, Option, Options, ReadingOption
 from .reader import (
     KnowsConstants,
     KnowsEventTimes,
+    ReadsEventTimeBuckets,
     ReadsRanges,
     ReadsTogether,
     SourceReaderContext,
@@ -49,6 +50,7 @@ __all__ = [
     "DiscoveringEnumerator",
     "Discovery",
     "Division",
+    "EventTimeBucket",
     "EventTimeRange",
     "FindsSchema",
     "Flip27Error",
@@ -66,6 +68,7 @@ __all__ = [
     "Progress",
     "ReaderInfo",
     "ReadingOption",
+    "ReadsEventTimeBuckets",
     "ReadsRanges",
     "ReadsTogether",
     "RetryPolicy",

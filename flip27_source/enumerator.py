@@ -376,6 +376,11 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         raise _no_upgrade(cls, "split", version, cls.split_version)
 
     @classmethod
+    def _has_buckets(cls, state: Any) -> bool:
+        """Whether the splits of a state may be buckets of files, which older libraries read whole."""
+        return False
+
+    @classmethod
     def resolve_split_type(cls) -> Any:
         """``split_type``, or the type argument of SplitEnumerator."""
         if cls.split_type is not None:

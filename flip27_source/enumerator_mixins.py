@@ -72,8 +72,9 @@ class PerformsActions(ABC, Generic[ActionT]):
         return annotation_of(cls, "perform", "action", "action_type")
 
 
-SplitRange = tuple[str, int, int]
-"""The name of what a split is a part of, and the start and end of the part."""
+SplitRange = tuple[str, int, int] | tuple[str, int, int, str]
+"""The name of what a split is a part of, and the start and end of the part. A fourth item says what these two
+count, if not all parts count the same: parts that count different things overlap."""
 
 
 class HoldsSplits(ABC):

@@ -341,6 +341,14 @@ class ComposedOfReaders(ABC):
         """The class for an enumerator that consists of sources (``ComposedOfSources``)."""
 
 
+class ReadsEventTimeBuckets:
+    """Optional mix-in of a reader of files: of a split with a ``bucket`` it delivers only the rows in that.
+
+    An EventTimeBucket says of the stored rows of an Arrow batch, or of a time, what is in it (``rows_of``,
+    ``has``). It must not depend on options or on the schema, which may change while buckets of a file wait.
+    """
+
+
 class ReadsRanges(ABC):
     """Optional mix-in of a reader of files: it can read a byte range of a file."""
 

@@ -16,7 +16,7 @@ from .enumerator_mixins import ComposedOfSources, PerformsActions, check_bases
 from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
-from .reader import ComposedOfReaders, SplitReader, YieldsProgress
+from .reader import ComposedOfReaders, ReadsEventTimeBuckets, SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .schemas.inference import FindsSchema
 from .source_options import (
@@ -110,7 +110,7 @@ class Source:
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values({**implied, **enumerator.implied_options(options)})
         _check_targets(options, reader)
-        _check_event_time_order(options, enumerator, reader)
+        check_event_time_order(options, enumerator, reader)
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         return cls(
@@ -215,10 +215,14 @@ def declared_options(
     return (*core, *enumerator.options, *reader.options)
 
 
-def _check_event_time_order(
+def check_event_time_order(
     options: Options, enumerator: type[SplitEnumerator[Any]], reader: type[SplitReader[Any]]
 ) -> None:
-    """Refuse eventTimeOrder for a source whose splits cannot be put in order before they are read."""
+    """Refuse eventTimeOrder for a source whose splits cannot be put in order before they are read.
+
+    Raises:
+        OptionError: they cannot, or an option needs that order.
+    """
     if not options.get(EVENT_TIME_ORDER.name, False):
         if options.get(WATERMARK_DELAY.name) is not None:
             raise OptionError(
@@ -226,6 +230,12 @@ def _check_event_time_order(
                 remedy=f"set {EVENT_TIME_ORDER.name} to true, or remove {WATERMARK_DELAY.name}",
             )
         return
+    if options.get("eventTimeBucket") is not None and not issubclass(reader, ReadsEventTimeBuckets):
+        raise OptionError(
+            f"option eventTimeBucket is set, and {reader.__qualname__} cannot read the rows of a bucket",
+            remedy="remove it, and delay the watermark by what flip27 check tells; readers of buckets are "
+            "parquet, orc, and your own with ReadsEventTimeBuckets",
+        )
     kind = enumerator.resolve_split_type()
     kinds = get_args(kind) or (kind,)
     is_whole = enumerator.bound_split is SplitEnumerator.bound_split and not issubclass(

@@ -18,7 +18,7 @@ from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_compressed
-from flip27_source.readers.files.reader import check_columns
+from flip27_source.readers.files.reader import check_bucket, check_columns
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, commented, splits_comment
 from flip27_source.schemas.recorded_schemas import data_of
@@ -78,6 +78,9 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield one row for each split, in order."""
         check_columns("splits", self.context.schema, _SCHEMA)
+        for split in splits:
+            if split.bucket:
+                check_bucket(split, type(self))
         for at in range(0, len(splits), _BATCH_ROWS):
             group = splits[at : at + _BATCH_ROWS]
             for _, error in changed_files(group, self.context.options):

@@ -40,12 +40,14 @@ class QuickAnswers:
     Attributes:
         url: its endpoint.
         requests: how many requests of each kind it has received.
+        latency_s: how long each of its answers takes.
     """
 
     def __init__(self, moto: str) -> None:
         from moto.s3.models import s3_backends
 
         self.url = ""
+        self.latency_s = 0.0
         self.requests: Counter[str] = Counter()
         self._moto = urlsplit(moto)
         self._backend = s3_backends[ACCOUNT]["aws"]
@@ -63,6 +65,7 @@ class QuickAnswers:
                 if answer is None:
                     await self._pass_on(head, reader, writer)
                     break
+                await asyncio.sleep(self.latency_s)
                 writer.write(answer)
                 await writer.drain()
         writer.close()

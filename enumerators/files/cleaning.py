@@ -11,7 +11,9 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.archive import LocalFile, RemoteFile, archive, entry_of
@@ -24,7 +26,7 @@ from flip27_source.enumerators.files.real_folders import open_below
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.durable_files import DurableFiles
-from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.file_ids import ALL_TIMES, FileSplitId
 from flip27_source.file_systems.paths import (
     disk_path,
     given_name,
@@ -66,6 +68,7 @@ class PartlyRead:
     Attributes:
         path, modified_us, length, etag: the version of the file; an old state has no length (-1) and ETag.
         ranges: start and end of the ranges that were read, in order; adjacent ranges are joined.
+        by_time: true if they are ranges of event times, not of bytes.
     """
 
     path: str
@@ -73,6 +76,7 @@ class PartlyRead:
     ranges: tuple[tuple[int, int], ...]
     length: int = -1
     etag: str | None = None
+    by_time: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, action: CleanFile) -> PartlyRead:
@@ -87,11 +91,17 @@ class PartlyRead:
 
     def without(self, again: Iterable[FileSplitId]) -> PartlyRead:
         """What was read, without ranges that are read again."""
-        ranges = self.ranges
+        left = self
         for gone in again:
-            cuts = [((a, min(b, gone.start)), (max(a, gone.end or b), b)) for a, b in ranges]
-            ranges = tuple((a, b) for cut in cuts for a, b in cut if a < b)
-        return replace(self, ranges=ranges)
+            by_time = _by_time(gone.bucket)
+            if by_time and left.ranges == ((0, left.length),):
+                left = replace(left, ranges=(ALL_TIMES,), by_time=by_time)
+            start, end = gone.part
+            cuts = [((a, min(b, start)), (max(a, end), b)) for a, b in left.ranges]
+            # What a range of bytes has of a bucket is not known.
+            kept = [(a, b) for cut in cuts for a, b in cut if a < b] if left.by_time == by_time else []
+            left = replace(left, ranges=tuple(kept))
+        return left
 
 
 class FinishedRanges:
@@ -102,15 +112,22 @@ class FinishedRanges:
 
     def completes(self, split: FileSplit) -> bool:
         """Add a finished split; True if its file is now read to the end."""
-        if split.start == 0 and split.known_end == split.length:
+        if split.start == 0 and split.known_end == split.length and not split.bucket:
             return True
-        path, modified_us = split.path, split.modified_us
-        key = PartlyRead(path=path, modified_us=modified_us, ranges=(), length=split.length, etag=split.etag)
+        key = PartlyRead(
+            path=split.path,
+            modified_us=split.modified_us,
+            ranges=(),
+            length=split.length,
+            etag=split.etag,
+            by_time=_by_time(split.bucket),
+        )
         read = self._read.get(key, ())
         if split.version is None:
             read = (*read, *self._read.pop(replace(key, length=-1, etag=None), ()))
-        ranges = _joined((*read, (split.start, split.known_end)))
-        if ranges == ((0, split.length),):
+        part = split.file_id.part if split.bucket else (split.start, split.known_end)
+        ranges = _joined((*read, part))
+        if ranges == (ALL_TIMES if split.bucket else (0, split.length),):
             self._read.pop(key, None)
             return True
         self._read[key] = ranges
@@ -120,6 +137,10 @@ class FinishedRanges:
         """The state to restore after a restart."""
         stored = (replace(file, ranges=ranges) for file, ranges in self._read.items())
         return tuple(sorted(stored, key=lambda item: (item.path, item.modified_us, item.length)))
+
+
+def _by_time(bucket: object) -> Literal[True] | msgspec.UnsetType:
+    return True if bucket else msgspec.UNSET
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -163,7 +184,7 @@ class Cleaning:
             modified_us=split.modified_us,
             etag=split.etag,
             archive=self._archived(split.path),
-            is_whole=(split.version, split.start, split.end) == (None, 0, None),
+            is_whole=split.version is None and split.is_whole,
             name_only=self._name_only,
         )
 

@@ -22,7 +22,7 @@ from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, Spli
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.before_start import check_paths, reader_of_files
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
-from flip27_source.enumerators.files.event_times import EventTimes
+from flip27_source.enumerators.files.event_times import EventTimes, in_buckets
 from flip27_source.enumerators.files.forgotten_files import (
     NOT_KNOWN,
     after_notifications,
@@ -36,7 +36,7 @@ from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
-from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.file_ids import ALL_TIMES, FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Option, Options
@@ -103,6 +103,8 @@ class FilesEnumerator(
         position: FilesPosition | None = self._position
         # Files that were found without event times, or with others, are not assigned before they have them.
         self._waits_for_times = bool(self._pages) and not self._has_times(position)
+        self._waits_to_be_cut = bool(self._pages)
+        self._in_buckets = position is not None and bool(position.in_buckets)
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._notifications: Deliveries | None = None
@@ -142,8 +144,11 @@ class FilesEnumerator(
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the first file in the queue, once the event times of all files in it are known."""
-        if not self._waits_for_times:
-            super().handle_split_request(subtask_id)
+        if self._waits_for_times:
+            return
+        if self._waits_to_be_cut:
+            self._cut_waiting()
+        super().handle_split_request(subtask_id)
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
@@ -153,7 +158,7 @@ class FilesEnumerator(
         else:
             discovery = self._notifications.rounds.next(position)
         files = sorted(discovery.splits, key=_ORDERS[self._order], reverse=self._latest_first)
-        return replace(discovery, splits=[split for file in files for split in self._ranges(file)])
+        return replace(discovery, splits=[split for file in files for split in self._parts(file)])
 
     def wants_checkpoint(self) -> bool:
         """True after the first listing with another strategy or without existing files; or for messages.
@@ -169,7 +174,8 @@ class FilesEnumerator(
         if state.position is None:
             return state
         self._saved_strategy = _strategy_of(state.position)
-        position = replace(state.position, partly_read=self._finished.stored())
+        in_buckets: Any = self._in_buckets or msgspec.UNSET
+        position = replace(state.position, partly_read=self._finished.stored(), in_buckets=in_buckets)
         if self._waits_for_times:
             position = replace(position, times_by=msgspec.UNSET)
         if self._notifications is not None:
@@ -205,9 +211,30 @@ class FilesEnumerator(
             return super().switch_position(end)
         return end.last.earliest
 
+    def _cut_waiting(self) -> None:
+        """Cut whole files that wait since an earlier run, which had wider buckets or none.
+
+        Not before the first one is assigned: only then is it certain that the run continues from its state.
+        """
+        self._waits_to_be_cut = False
+        if self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
+            return
+        for page in self._pages:
+            left = page.splits[page.taken :]
+            parts = [in_buckets(one, self.options_given) if one.is_whole else [] for one in left]
+            if any(parts):
+                cut = (part for one, own in zip(left, parts, strict=True) for part in own or [one])
+                page.replace(self._in_order(list(cut)))
+                self._waiting_changes += 1
+                self._in_buckets = True
+
     def close(self) -> None:
         if self._notifications is not None:
             self._notifications.close()
+
+    @classmethod
+    def _has_buckets(cls, state: Any) -> bool:
+        return state.position is not None and bool(state.position.in_buckets)
 
     @staticmethod
     def _backlog_of(splits: Sequence[FileSplit]) -> Backlog:
@@ -249,7 +276,10 @@ class FilesEnumerator(
 
     @classmethod
     def range_of(cls, split: FileSplit) -> SplitRange:
-        return split.path, split.start, split.end or max(split.length, 1)
+        part = split.file_id.part
+        if split.bucket:
+            return split.path, *part, "time"
+        return split.path, *(ALL_TIMES if split.is_whole else part)
 
     @classmethod
     def concerned(
@@ -317,6 +347,8 @@ class FilesEnumerator(
         if by_names is not None and found is not None:
             # Here, where an error ends the run: discovery would be repeated without the messages of queues.
             check_reader((split.path for split in found.splits), by_names)
+        if found is not None and not self._in_buckets:
+            self._in_buckets = any(split.bucket for split in found.splits)
         super()._discovered(found, error)
         if self._notifications is not None and found is not None:
             notified = cast("NotifiedDiscovery", found)
@@ -333,7 +365,7 @@ class FilesEnumerator(
             )
             for page in self._pages
             for split in page.splits[page.taken :]
-            if split.start == 0 and split.path in gone
+            if split.is_first and split.path in gone
         }
         if dropped:
             left = (
@@ -360,6 +392,9 @@ class FilesEnumerator(
             self._notifications.rounds.may_wait = any(page.left for page in self._pages)
             for name, number in self._notifications.state.gauges.items():
                 self.context.metrics.gauge(name, number)
+
+    def _parts(self, file: FileSplit) -> Sequence[FileSplit]:
+        return in_buckets(file, self.options_given) or list(self._ranges(file))
 
     def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
         reader = self.context.reader_type

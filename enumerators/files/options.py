@@ -55,6 +55,13 @@ def _queues(value: str) -> tuple[str, ...]:
     return urls
 
 
+def _bucket_width_s(value: str) -> float:
+    seconds = duration_s(value)
+    if seconds < 0.001:
+        raise ValueError("a duration of at least a millisecond is expected, such as 1h")
+    return seconds
+
+
 def _visibility_timeout_s(value: str) -> float:
     seconds = duration_s(value)
     if not 1 <= seconds <= 43_200:
@@ -113,6 +120,14 @@ EVENT_TIME_PATTERN: Option[TimePattern | None] = NextBatchOption(
     "dt=%Y-%m-%d/hour=%H. %Y %m %d %H %M %S, from the year to the smallest unit; * is any text without a "
     "slash. Times are in timeZone, or in UTC. A file without such a date, or with several, stops the query.",
     change_note="the times of files that wait are found again",
+)
+EVENT_TIME_BUCKET: Option[float | None] = NextBatchOption(
+    name="eventTimeBucket",
+    parse=optional(_bucket_width_s),
+    doc="eventTimeOrder: a file whose times are in several buckets of this width, such as 1h, is read once "
+    "for each of them, so that the smallest watermark delay is about a bucket. eventTimeColumn tells which "
+    "rows are in a bucket. Needs the reader parquet or orc.",
+    change_note="buckets that wait stay",
 )
 LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",
@@ -261,8 +276,8 @@ def _epoch_us(options: Options, option: Option[datetime | None], default: float)
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (
     PATHS, PATH_GLOB_FILTER, RECURSIVE_FILE_LOOKUP, MODIFIED_AFTER, MODIFIED_BEFORE, MAX_FILE_AGE, FILE_ORDER,
-    EVENT_TIME_PATTERN, LATEST_FIRST, FILE_NAME_ONLY, INCLUDE_EXISTING_FILES, IGNORE_MISSING_FILES,
-    SEEN_FILES, ALLOWED_LATENESS, BACKFILL_INTERVAL, DISCOVERY, NOTIFICATION_QUEUES, NOTIFICATION_SERVICE,
-    NOTIFICATION_VISIBILITY_TIMEOUT, ON_LATE_FILE, ALLOW_OVERWRITES, CLEAN_SOURCE,
+    EVENT_TIME_PATTERN, EVENT_TIME_BUCKET, LATEST_FIRST, FILE_NAME_ONLY, INCLUDE_EXISTING_FILES,
+    IGNORE_MISSING_FILES, SEEN_FILES, ALLOWED_LATENESS, BACKFILL_INTERVAL, DISCOVERY, NOTIFICATION_QUEUES,
+    NOTIFICATION_SERVICE, NOTIFICATION_VISIBILITY_TIMEOUT, ON_LATE_FILE, ALLOW_OVERWRITES, CLEAN_SOURCE,
     CLEAN_SOURCE_RETENTION_DURATION, SOURCE_ARCHIVE_DIR,
 )  # fmt: skip

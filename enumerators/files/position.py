@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 
@@ -51,6 +52,7 @@ class FilesPosition:
         moves: the moves of files since the original query started, oldest first.
         notified: the state of notifications; unset, and not stored, if files are only listed.
         listed: the options that chose the files before a cursor; unset, and not stored, without a cursor.
+        in_buckets: true if files were cut into buckets of event times; unset, and not stored, otherwise.
         times_by: what the times of waiting files are known by; unset, and not stored, without eventTimeOrder.
     """
 
@@ -73,6 +75,7 @@ class FilesPosition:
     notified: NotificationsState | msgspec.UnsetType = msgspec.UNSET
     listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = msgspec.UNSET
     times_by: str | msgspec.UnsetType = msgspec.UNSET
+    in_buckets: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
     def moved(self, rewrite: PathRewrite) -> FilesPosition:
         """The position after a move of the files."""

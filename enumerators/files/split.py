@@ -1,4 +1,4 @@
-"""The split of the files enumerator: a whole file, or a range of bytes of one.
+"""The split of the files enumerator: a whole file, a range of bytes of one, or a bucket of its event times.
 
 Pure: no pyspark, no I/O.
 """
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from flip27_source.event_time import EventTimeRange
+from flip27_source.event_time import EventTimeBucket, EventTimeRange
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.split import SplitSize
 
@@ -25,7 +25,7 @@ def version_of(etag: str, modified_us: int, length: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSplit:
-    """A file, or the part of it in ``[start, end)``.
+    """A file, the part of it in ``[start, end)``, or the rows of a bucket.
 
     Attributes:
         path: full path; ``/landing/a.json`` on local disk, ``s3://bucket/a.json`` elsewhere.
@@ -36,6 +36,7 @@ class FileSplit:
         version: distinguishes versions of one path if overwrites are allowed; otherwise None.
         etag: the object's ETag, if it is checked again before the file is cleaned; otherwise None.
         event_time: the times of its rows, if it was found with eventTimeOrder; None if no row has one.
+        bucket: the rows of the split, if the file is read once for each eventTimeBucket.
         moved: true if the file was moved after it was discovered: a copy may have another time and ETag.
     """
 
@@ -47,11 +48,25 @@ class FileSplit:
     version: str | None = None
     etag: str | None = None
     event_time: EventTimeRange | msgspec.UnsetType | None = msgspec.UNSET
+    bucket: EventTimeBucket | msgspec.UnsetType = msgspec.UNSET
     moved: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_whole(self) -> bool:
-        return self.start == 0 and self.end is None
+        return self.start == 0 and self.end is None and not self.bucket
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the parts of its file begin with it."""
+        return self.start == 0 and (not self.bucket or self.bucket.start_us is None)
+
+    @property
+    def file_id(self) -> FileSplitId:
+        """What its id says."""
+        bucket = (self.bucket.start_us, self.bucket.end_us) if self.bucket else None
+        return FileSplitId(
+            path=self.path, version=self.version, start=self.start, end=self.end, bucket=bucket
+        )
 
     @property
     def known_end(self) -> int:
@@ -66,10 +81,10 @@ class FileSplit:
 
     @property
     def split_id(self) -> str:
-        """The path, the version if one is set, and the range if it is not the whole file."""
-        return str(FileSplitId(path=self.path, version=self.version, start=self.start, end=self.end))
+        """The path, the version if one is set, and the range or bucket if it is not the whole file."""
+        return str(self.file_id)
 
     @property
     def size(self) -> SplitSize:
-        """One file (counted at its first range only) and the bytes of the range."""
+        """One file (counted at its first range only) and the bytes of the range; each bucket is a file."""
         return SplitSize(files=1 if self.start == 0 else 0, bytes=max(0, self.known_end - self.start))

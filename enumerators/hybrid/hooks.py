@@ -122,8 +122,9 @@ class ChainHooks(
         kind = cls._kind_of(split)
         if not issubclass(kind, HoldsSplits):
             return split.split_id, 0, 1
-        of, start, end = kind.range_of(split.split)
-        return cls.parts[split.number - 1].split_id(of), start, end
+        of, *rest = kind.range_of(split.split)
+        found: Any = (cls.parts[split.number - 1].split_id(of), *rest)
+        return cast("SplitRange", found)
 
     @classmethod
     def left_alone(cls, split: PartSplit) -> str | None:

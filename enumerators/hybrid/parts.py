@@ -28,7 +28,13 @@ from flip27_source.events import SourceEvent
 from flip27_source.options import PASS_THROUGH_PREFIXES, Change, FirstStartOption, Option, Options
 from flip27_source.reader import SplitReader
 from flip27_source.registry import find_reader
-from flip27_source.source import Source, chosen_enumerator, declared_options, named_reader
+from flip27_source.source import (
+    Source,
+    check_event_time_order,
+    chosen_enumerator,
+    declared_options,
+    named_reader,
+)
 from flip27_source.source_options import (
     CORE_OPTIONS,
     DISCOVERY_INTERVAL,
@@ -287,6 +293,7 @@ class Part:
                 common[TIME_ZONE] = options[TIME_ZONE]
             parsed = Options.parse(raw, declared.values()).with_values(common | {UID: uid})
             parsed = parsed.with_values(self.enumerator_type.implied_options(parsed))
+            check_event_time_order(parsed, self.enumerator_type, self.reader_type)
             return Source(
                 enumerator_type=self.enumerator_type,
                 reader_type=self.reader_type,

@@ -289,14 +289,17 @@ class Editing(Generic[SplitT]):
         by_ids = {split.split_id: split for split in splits}
         found = self._found_again(older, tuple(by_ids.values()))
         found = dict.fromkeys(by_ids, "") if found is None else found
-        busy = {split.split_id for split, _ in self._busy(older)}
-        quarantined = {item.split.split_id for item in older.ledger.quarantined}
+        busy, quarantined = _Taken(self._range_of), _Taken(self._range_of)
+        for split, why in self._busy(older):
+            busy.add(split, why)
+        for item in older.ledger.quarantined:
+            quarantined.add(item.split, "is quarantined")
         read: set[str] = set()
         left_alone: dict[str, str] = {}
-        for name in by_ids:
-            if name in quarantined:
+        for name, split in by_ids.items():
+            if quarantined.why_not(split) is not None:
                 left_alone[name] = "is quarantined again"
-            elif name in busy:
+            elif busy.why_not(split) is not None:
                 read.add(name)
             elif name not in found:
                 left_alone[name] = "was read before that checkpoint too"
@@ -397,24 +400,24 @@ class _Taken(Generic[SplitT]):
 
     def __init__(self, range_of: Callable[[SplitT], SplitRange]) -> None:
         self._range_of = range_of
-        self._ranges: dict[str, list[tuple[int, int, str, str]]] = {}
+        self._ranges: dict[str, list[tuple[SplitRange, str, str]]] = {}
 
     def add(self, split: SplitT, why: str) -> None:
-        part_of, start, end = self._range_of(split)
-        self._ranges.setdefault(part_of, []).append((start, end, split.split_id, why))
+        part = self._range_of(split)
+        self._ranges.setdefault(part[0], []).append((part, split.split_id, why))
 
     def why_not(self, split: SplitT) -> str | None:
         """Why a split cannot be read; None if it can."""
-        part_of, start, end = self._range_of(split)
-        for first, last, name, why in self._ranges.get(part_of, ()):
-            if first < end and start < last:
+        part = self._range_of(split)
+        for other, name, why in self._ranges.get(part[0], ()):
+            if part[3:] != other[3:] or (other[1] < part[2] and part[1] < other[2]):
                 return why if name == split.split_id else f"overlaps {name}, which {why}"
         return None
 
     def smallness(self, split: SplitT) -> int:
         """A key that sorts splits which may cover others first."""
-        _, start, end = self._range_of(split)
-        return start - end
+        part = self._range_of(split)
+        return part[1] - part[2]
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

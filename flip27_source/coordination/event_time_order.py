@@ -32,8 +32,9 @@ class EventTimeProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         middle_2us: the largest middle of a split in any batch so far, times two.
         smallest_delay_ms: the smallest watermark delay that loses nothing of the newest batch and of the
             splits that wait after it.
-        late: the number of splits that were found too late: after splits behind them in the order were in a
-            batch, and with times that were more than ``watermarkDelay`` past.
+        late: the number of splits that were found too late, with times that were more than ``watermarkDelay``
+            past: after splits behind them in the order were in a batch, or too wide for the delay that was
+            told before.
     """
 
     latest_us: int | None = None
@@ -53,8 +54,10 @@ class EventTimeProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
             times = event_time_of(split)
             if times is None:
                 continue
-            if self.middle_2us is not None and times.middle_2us < self.middle_2us:
-                late += needed_delay_ms(self.latest_us, times.earliest_us) > delay_ms
+            needed_ms = needed_delay_ms(self.latest_us, times.earliest_us)
+            is_behind = self.middle_2us is not None and times.middle_2us < self.middle_2us
+            # A split that waited after the last batch needs no more than the delay that was told then.
+            late += needed_ms > delay_ms and (is_behind or needed_ms > self.smallest_delay_ms)
             latest_us = times.latest_us if latest_us is None else max(latest_us, times.latest_us)
             middle_2us = times.middle_2us if middle_2us is None else max(middle_2us, times.middle_2us)
         return msgspec.structs.replace(self, latest_us=latest_us, middle_2us=middle_2us, late=late)
@@ -186,7 +189,7 @@ class EventTimeOrder:
         LOG.warning(
             "watermarkDelay is %g s, and the smallest watermark delay that loses nothing of the backlog is "
             "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or use "
-            "smaller files or larger batches",
+            "smaller files, larger batches or eventTimeBucket",
             delay_ms / 1000,
             smallest_ms / 1000,
         )

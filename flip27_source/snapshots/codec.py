@@ -27,6 +27,7 @@ from ..values.stored_values import stored_splits, stored_states
 from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
+    FORMAT_WITH_BUCKETS,
     FORMAT_WITH_DELAYED_ACTIONS,
     FORMAT_WITH_RANGES,
     CheckpointDocument,
@@ -136,7 +137,11 @@ class SnapshotCodec:
         collected |= {page.actions.name: page.actions for page in snapshot.delayed}
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
-            format=_format_with(ledger, delayed=bool(snapshot.delayed)),
+            format=_format_with(
+                ledger,
+                delayed=bool(snapshot.delayed),
+                buckets=self._enumerator_type._has_buckets(snapshot.enumerator_state),
+            ),
             id=snapshot.metadata.checkpoint_id,
             parent=None if parent is None else str(parent),
             timestamp=snapshot.metadata.timestamp_ms,
@@ -362,8 +367,10 @@ class SnapshotCodec:
             ) from error
 
 
-def _format_with(ledger: StoredLedger, *, delayed: bool) -> int:
+def _format_with(ledger: StoredLedger, *, delayed: bool, buckets: bool) -> int:
     """The oldest format that supports the content of a document."""
+    if buckets:
+        return FORMAT_WITH_BUCKETS
     if ledger.ranges:
         return FORMAT_WITH_RANGES
     if delayed:

@@ -1,6 +1,6 @@
 """Checkpoint documents: one JSON value with everything that a coordinator needs to continue.
 
-Formats 1 to 4. Bulk state is stored in segments: small segments inside the document, others in separate
+Formats 1 to 5. Bulk state is stored in segments: small segments inside the document, others in separate
 files. ``codec`` converts authors' values. Nothing is pickled. Pure.
 """
 
@@ -35,8 +35,10 @@ FORMAT_WITH_DELAYED_ACTIONS = 3
 """The format of documents with delayed actions; older libraries would drop these."""
 FORMAT_WITH_RANGES = 4
 """The format of documents with ranges that are read again; older libraries would lose these."""
+FORMAT_WITH_BUCKETS = 5
+"""The format of documents with buckets of files; older libraries would read each as the whole file."""
 
-FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES)
+FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES, FORMAT_WITH_BUCKETS)
 """A document has the lowest of these formats that its content allows."""
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
@@ -266,7 +268,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         if number not in FORMATS:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {number}; this library reads {FORMAT} to "
-                f"{FORMAT_WITH_RANGES}",
+                f"{FORMATS[-1]}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)

@@ -288,6 +288,9 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
     start, end, version = fields.get("start", 0), fields.get("end"), fields.get("version")
     if not (isinstance(version, str | None) and isinstance(start, int) and isinstance(end, int | None)):
         return text
+    match fields.get("bucket"):
+        case [_, int() | None as first, int() | None as last, *_]:
+            return str(FileSplitId(path=path, version=version, bucket=(first, last)))
     return str(FileSplitId(path=path, version=version, start=start, end=end))
 
 

@@ -15,20 +15,29 @@ from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
+from flip27_source.event_time import EventTimeRange
 from flip27_source.options import Option, Options
+from flip27_source.reader import KnowsEventTimes, ReadsEventTimeBuckets
 from flip27_source.readers.columnar.conversions import refuse_dates_of_hive
 from flip27_source.readers.columnar.named_columns import NO_COLUMN
-from flip27_source.readers.columnar.orc_columns import orc_conversions, refuse_spoiled_times
-from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
+from flip27_source.readers.columnar.orc_columns import instants_in, orc_conversions, refuse_spoiled_times
+from flip27_source.readers.columnar.orc_times import times_in_tail
+from flip27_source.readers.columnar.reader import (
+    COLUMNAR_OPTIONS,
+    ColumnarReader,
+    names_to_read,
+    parts_in_range,
+)
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_ORC
 from flip27_source.readers.schemas.merging import spark_type, with_leaves
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
-class OrcReader(ColumnarReader):
+class OrcReader(KnowsEventTimes, ReadsEventTimeBuckets, ColumnarReader):
     """Reads the rows of ORC files as Spark's own source does for a given schema.
 
     Columns are matched by position if all names are those of old Hive (``_col0``).
@@ -44,6 +53,17 @@ class OrcReader(ColumnarReader):
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             return pa.schema(map(_field_of_spark, orc.ORCFile(source).schema))
 
+    @classmethod
+    def event_times(cls, split: FileSplit, column: str, options: Options) -> EventTimeRange | None:
+        from pyarrow import orc
+
+        zone, by_instants = options[TIME_ZONE], options.get("eventTimeBucket") is not None
+        with reading(split.path, options), opened_by_arrow(split, options) as source:
+            tail = orc.ORCFile(source).reader.serialized_file_tail()
+        return times_in_tail(
+            split.path, tail, column, None if zone is None else java_zone(zone), by_instants=by_instants
+        )
+
     def prepare(self) -> None:
         self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
         self.conversions = orc_conversions(self._zone)
@@ -58,7 +78,7 @@ class OrcReader(ColumnarReader):
             named = self._named(pa.schema(map(_field_of_spark, stored)))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
-            to_read = dict.fromkeys(columns.names_to_read)
+            to_read = dict.fromkeys(names_to_read(split, columns, names))
             positions = [at for name in to_read for at in named.get_all_field_indices(name)]
             if not positions:
                 yield from columns.without_columns(_rows(file, split))
@@ -76,6 +96,9 @@ class OrcReader(ColumnarReader):
                 found = ((at, stripe.column(at if has_twins else stored.names[at])) for at in positions)
                 arrays = [column.cast(local[at]) if at in local else column for at, column in found]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
+                if split.bucket:
+                    converted = partial(instants_in, zone=split.bucket.zone or "UTC")
+                    batch = split.bucket.rows_of(batch, split.path, converted=converted)
                 yield columns.batch(batch, self._checked)
 
     def _checked(self, column: pa.Array) -> pa.Array:

@@ -99,6 +99,13 @@ def orc_conversions(zone: str) -> Conversions:
     )
 
 
+def instants_in(column: pa.Array, zone: str) -> pa.Array:
+    """The instants of stored timestamps without a zone; of two that a clock time may mean, the first one."""
+    if not _is_stored_clock_time(column.type):
+        return column
+    return localised(pc.floor_temporal(column, unit="microsecond").cast(_CLOCK_TIME), java_zone(zone))
+
+
 def refuse_spoiled_times(column: pa.Array, zone: str) -> pa.Array:
     """Check and return a column whose times Arrow could have read a second too early or too late.
 

@@ -16,10 +16,10 @@ from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.event_time import EventTimeRange
+from flip27_source.event_time import EventTimeBucket, EventTimeRange
 from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Option, Options
-from flip27_source.reader import KnowsEventTimes
+from flip27_source.reader import KnowsEventTimes, ReadsEventTimeBuckets
 from flip27_source.readers.columnar.conversions import (
     WIDENING,
     Conversion,
@@ -28,10 +28,9 @@ from flip27_source.readers.columnar.conversions import (
     refuse_dates_of_spark_2,
     to,
 )
-from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
-from flip27_source.readers.columnar.parquet_times import times_in_footer
-from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
+from flip27_source.readers.columnar.parquet_times import times_in_footer, times_of_groups
+from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range, names_to_read
 from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.merging import with_leaves
@@ -61,7 +60,7 @@ PARQUET_CONVERSIONS: Conversions = (
 )
 
 
-class ParquetReader(KnowsEventTimes, ColumnarReader):
+class ParquetReader(KnowsEventTimes, ReadsEventTimeBuckets, ColumnarReader):
     """Reads the rows of Parquet files as Spark's own source does for a given schema.
 
     A range of a file holds the row groups whose middle is in the range, as in parquet-mr.
@@ -81,7 +80,9 @@ class ParquetReader(KnowsEventTimes, ColumnarReader):
         zone = java_zone(options[TIME_ZONE] or "UTC")
         with reading(split.path, options), _opened(split, options) as parquet:
             metadata = parquet.metadata
-        return times_in_footer(split.path, metadata, column, zone)
+        return times_in_footer(
+            split.path, metadata, column, zone, by_instants=options.get("eventTimeBucket") is not None
+        )
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         with _opened(split, self.context.options, fetched) as parquet:
@@ -90,12 +91,14 @@ class ParquetReader(KnowsEventTimes, ColumnarReader):
             metadata = parquet.metadata.metadata or {}
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
             prepare = refuse_dates_of_spark_2 if has_old_calendar else None
-            for group in _row_groups(parquet.metadata, split):
-                if not columns.names_to_read:
+            wanted = names_to_read(split, columns, names)
+            for group, bucket in _row_groups_of(parquet.metadata, split):
+                if not wanted:
                     yield from columns.without_columns(parquet.metadata.row_group(group).num_rows)
                     continue
-                for stored in _batches(parquet, columns, group):
-                    yield columns.batch(stored, prepare)
+                for stored in _batches(parquet, split.path, wanted, group):
+                    rows = bucket.rows_of(stored, split.path) if bucket else stored
+                    yield columns.batch(rows, prepare)
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
@@ -135,6 +138,19 @@ def _parquet_file(path: str, source: Any, *, pre_buffer: bool) -> pq.ParquetFile
         ) from None
 
 
+def _row_groups_of(
+    metadata: pq.FileMetaData, split: FileSplit
+) -> Iterator[tuple[int, EventTimeBucket | None]]:
+    """The row groups of the split, each with the bucket of its rows; None: all of them."""
+    if not split.bucket:
+        yield from ((group, None) for group in _row_groups(metadata, split))
+        return
+    for group, times in enumerate(times_of_groups(metadata, split.bucket)):
+        bucket = split.bucket if times is None else split.bucket.of_part(times)
+        if bucket is not None:
+            yield group, bucket
+
+
 def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
     """The row groups whose middle is in the range of the split; empty row groups may have no offset."""
     for group in range(metadata.num_row_groups):
@@ -158,35 +174,35 @@ _DIFFERENCES_END = ("InitHeader EOF", "InitBlock EOF", "delta bit width larger t
 ones whose column of 32 bits has differences of 64, as DuckDB writes them."""
 
 
-def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    parquet: pq.ParquetFile, path: str, names: Sequence[str], group: int
+) -> Iterator[pa.RecordBatch]:
     """The columns of one row group that are to be read."""
     row_group = parquet.metadata.row_group(group)
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
     returned = 0
     try:
-        for batch in parquet.iter_batches(
-            rows, row_groups=[group], columns=columns.names_to_read, use_threads=False
-        ):
+        for batch in parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
             returned += batch.num_rows
             yield batch
     except pa.ArrowInvalid as error:
         if not any(text in str(error) for text in _ROWS_ARE_MISSING):
             raise
-        raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
+        raise _rows_lost(path, f"Arrow returns no row of row group {group}: {error}") from None
     except OSError as error:
         is_of_differences = any(text in str(error) for text in _DIFFERENCES_END)
-        if not is_of_differences or not _has_short_differences(row_group, columns.names_to_read):
+        if not is_of_differences or not _has_short_differences(row_group, names):
             raise
         # The file need not be damaged, so ignoreCorruptFiles must not skip it.
         raise SplitReadError(
-            f"{columns.path}: Arrow cannot decode differences of 64 bits in a column of 32 bits: {error}",
+            f"{path}: Arrow cannot decode differences of 64 bits in a column of 32 bits: {error}",
             remedy="use native reads, write the file again with another library or Parquet version (DuckDB: "
             "PARQUET_VERSION V1), or move it out of the source's path",
         ) from None
     if returned != row_group.num_rows:
         problem = f"Arrow returns {returned} of the {row_group.num_rows} rows of row group {group}"
-        raise _rows_lost(columns.path, problem)
+        raise _rows_lost(path, problem)
 
 
 def _has_short_differences(row_group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:

@@ -5,56 +5,80 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from flip27_source.errors import DiscoveryError
-from flip27_source.event_time import EventTimeRange, local_range
+from flip27_source.event_time import EventTimeBucket, EventTimeRange
+from flip27_source.readers.columnar.column_times import (
+    dates_have_no_buckets,
+    no_statistics,
+    place_of_column,
+    range_of_days,
+)
 
 _PER_SECOND = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-_DAY_US = 86_400_000_000
 
 
 def times_in_footer(
-    path: str, metadata: pq.FileMetaData, column: str, zone: dt.tzinfo
+    path: str, metadata: pq.FileMetaData, column: str, zone: dt.tzinfo, *, by_instants: bool = False
 ) -> EventTimeRange | None:
     """The times in a column; None if no row has one.
 
     Args:
         zone: of dates. Spark takes a timestamp without a zone as it is, and so does its watermark.
+        by_instants: dates are refused, because the files are cut by single instants.
 
     Raises:
         DiscoveryError: there is no such column of times, or a row group has no statistics of it.
     """
-    number = _number_of(path, metadata, column)
+    number = place_of_column(path, _names(metadata), column)
     unit = _unit_of(path, metadata.schema.column(number), column)
+    if unit is None and by_instants:
+        raise dates_have_no_buckets(path, column)
     bounds = list(_bounds(path, metadata, number, column))
     if not bounds:
         return None
     earliest, latest = min(low for low, _ in bounds), max(high for _, high in bounds)
     if unit is None:
-        return local_range(earliest * _DAY_US, (latest + 1) * _DAY_US - 1, zone)
+        return range_of_days(earliest, latest, zone)
+    return _range(earliest, latest, unit)
+
+
+def times_of_groups(metadata: pq.FileMetaData, bucket: EventTimeBucket) -> list[EventTimeRange | None]:
+    """The times of each row group, by its statistics; None: they are not known."""
+    unknown: list[EventTimeRange | None] = [None] * metadata.num_row_groups
+    names = _names(metadata)
+    name = bucket.name_among(names)
+    if name is None:
+        return unknown
+    kind = _kind_of(metadata.schema.column(names.index(name)))
+    if kind["Type"] != "Timestamp":
+        return unknown
+    chunks = (metadata.row_group(group).column(names.index(name)) for group in range(len(unknown)))
+    statistics = (chunk.statistics for chunk in chunks)
+    return [
+        _range(one.min_raw, one.max_raw, _PER_SECOND[kind["timeUnit"]]) if one and one.has_min_max else None
+        for one in statistics
+    ]
+
+
+def _range(earliest: int, latest: int, unit: int) -> EventTimeRange:
     return EventTimeRange(earliest * 1_000_000 // unit, -(-latest * 1_000_000 // unit))
 
 
-def _number_of(path: str, metadata: pq.FileMetaData, column: str) -> int:
-    names = [metadata.schema.column(number).path for number in range(len(metadata.schema))]
-    if column in names:
-        return names.index(column)
-    alike = [number for number, name in enumerate(names) if name.lower() == column.lower()]
-    if len(alike) != 1:
-        raise DiscoveryError(
-            f"{path} has no column {column} (option eventTimeColumn); its columns are {names[:30]}",
-            remedy="set eventTimeColumn to a column of timestamps or dates that all files have; or set "
-            "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter, or with "
-            "flip27 edit skip if it waits already",
-        )
-    return alike[0]
+def _names(metadata: pq.FileMetaData) -> list[str]:
+    return [metadata.schema.column(number).path for number in range(len(metadata.schema))]
+
+
+def _kind_of(column: pq.ColumnSchema) -> Any:
+    return json.loads(column.logical_type.to_json())
 
 
 def _unit_of(path: str, column: pq.ColumnSchema, name: str) -> int | None:
     """The parts of a second that values count; None if they are days."""
-    kind = json.loads(column.logical_type.to_json())
+    kind = _kind_of(column)
     if kind["Type"] == "Date":
         return None
     if kind["Type"] == "Timestamp":
@@ -78,8 +102,4 @@ def _bounds(path: str, metadata: pq.FileMetaData, number: int, column: str) -> I
         elif chunk.num_values and (
             statistics is None or not statistics.has_null_count or statistics.null_count < chunk.num_values
         ):
-            raise DiscoveryError(
-                f"{path} has no statistics of column {column} (option eventTimeColumn)",
-                remedy="set eventTimePattern, if the paths have dates; or write the file again with "
-                "statistics; or leave it out with pathGlobFilter",
-            )
+            raise no_statistics(path, column)

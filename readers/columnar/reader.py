@@ -96,6 +96,13 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
         return NamedColumns(path, schema, names, self.conversions)
 
 
+def names_to_read(split: FileSplit, columns: NamedColumns, names: Sequence[str]) -> list[str]:
+    """The file's names of the columns to read: those of the schema, and the one that tells a row's bucket."""
+    needed = split.bucket.name_among(list(names)) if split.bucket else None
+    wanted = columns.names_to_read
+    return wanted if needed is None or needed in wanted else [*wanted, needed]
+
+
 def is_in_range(split: FileSplit, position: int) -> bool:
     """True if a byte of the file belongs to the range of the split."""
     return split.start <= position and (split.end is None or position < split.end)

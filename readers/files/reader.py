@@ -19,7 +19,14 @@ from flip27_source.enumerators.files.readers_by_name import reader_for
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, DataLossError, OptionError, SchemaError, SplitReadError
 from flip27_source.options import Option, Options
-from flip27_source.reader import KnowsConstants, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import (
+    KnowsConstants,
+    ReadsEventTimeBuckets,
+    ReadsRanges,
+    ReadsTogether,
+    SourceReaderContext,
+    SplitReader,
+)
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, forget_listings, is_compressed
@@ -86,6 +93,9 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
     def _check_range(self, split: FileSplit) -> None:
         """Refuse options that need whole files while ranges wait from a run with other options."""
         options = self.context.options
+        if split.bucket:
+            check_bucket(split, type(self))
+            return
         if isinstance(self, ReadsRanges) and self.can_read_ranges(split.path, options):
             return
         named = next(_that_need_whole_files(self.options, options), "reader")
@@ -140,6 +150,16 @@ def _that_need_whole_files(declared: Iterable[Option[Any]], options: Options) ->
     for option in declared:
         if isinstance(option, WholeFilesOption) and options[option] != option.default:
             yield option.name
+
+
+def check_bucket(split: FileSplit, reader: type[Any]) -> None:
+    """Refuse a reader that would deliver all rows of the file for each of its buckets."""
+    if not issubclass(reader, ReadsEventTimeBuckets):
+        raise OptionError(
+            f"{split.path} was cut by eventTimeBucket, and {reader.__name__} cannot read one bucket of event "
+            "times",
+            remedy="set the former reader until the waiting buckets are read",
+        )
 
 
 def check_columns(reader: str, schema: pa.Schema, known: pa.Schema) -> None:

@@ -210,6 +210,20 @@ def test_a_split_that_is_found_too_late_is_counted() -> None:
     assert progress.latest_us == 6 * HOUR_MS * 1000 - 1
 
 
+def test_a_wide_split_that_is_found_late_is_counted_although_it_is_next_in_the_order() -> None:
+    order = follower(watermarkDelay="1 hour")
+    plan(order, [hours(5, 5)], 1)
+    progress = plan(order, [hours(1, 20)], 1, changes=1)
+    assert (progress.late, progress.smallest_delay_ms) == (1, 5 * HOUR_MS)
+
+
+def test_a_wide_split_that_waited_is_not_late_but_in_the_delay() -> None:
+    order = follower(watermarkDelay="1 hour")
+    waiting = [hours(5, 5), hours(1, 20)]
+    assert plan(order, waiting, 1).smallest_delay_ms == 5 * HOUR_MS
+    assert plan(order, waiting, 1).late == 0
+
+
 def test_a_delay_that_is_too_small_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     waiting = [hours(0, 2), hours(1, 1), hours(2, 2)]
     with caplog.at_level(logging.WARNING):

@@ -107,11 +107,11 @@ def test_a_document_of_a_newer_format_is_refused(query: Query) -> None:
     query.run(stateLocation=None)
     assert query.engine is not None
     log = query.engine.logs.offsets
-    newer = log[0].replace('"format": 1, "id"', '"format": 5, "id"')
+    newer = log[0].replace('"format": 1, "id"', '"format": 6, "id"')
     assert newer != log[0]
     log[:] = [newer] * len(log)
     message = query.refusal(stateLocation=None)
-    assert "has format 5; this library reads 1 to 4" in message
+    assert "has format 6; this library reads 1 to 5" in message
     assert "install the version of flip27-source that wrote the " in message
 
 
@@ -253,7 +253,7 @@ for _ in range(900):
 WRONG = {
     "a document without a format": set_field("format", value=None),
     "the format as text": set_field("format", value="1"),
-    "a future format": set_field("format", value=5),
+    "a future format": set_field("format", value=6),
     "a negative id": set_field("id", value=-1),
     "an id beyond 64 bits": set_field("id", value=10**40),
     "an id that is text": set_field("id", value="1; drop table"),

@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.segment import content_digest
 
-TEXTS = st.text(st.sampled_from("ab/@#-0123._"), min_size=1, max_size=12)
+TEXTS = st.text(st.sampled_from("abt/@#-0123._"), min_size=1, max_size=12)
 VERSIONS = st.one_of(st.none(), st.text(st.sampled_from("abcXYZ019-_"), min_size=1, max_size=8))
-IDS = st.builds(
-    FileSplitId,
-    path=TEXTS,
-    version=VERSIONS,
-    start=st.integers(0, 20),
-    end=st.one_of(st.none(), st.integers(21, 40)),
+BOUNDS = st.one_of(st.none(), st.integers(-20, 20))
+IDS = st.one_of(
+    st.builds(
+        FileSplitId,
+        path=TEXTS,
+        version=VERSIONS,
+        start=st.integers(0, 20),
+        end=st.one_of(st.none(), st.integers(21, 40)),
+    ),
+    st.builds(FileSplitId, path=TEXTS, version=VERSIONS, bucket=st.tuples(BOUNDS, BOUNDS)),
 )
 
 
@@ -33,6 +37,10 @@ IDS = st.builds(
         ("/a#0-5@#0-", FileSplitId(path="/a#0-5")),
         ("/a@v1@#0-", FileSplitId(path="/a@v1")),
         ("/a@v1@#5-9", FileSplitId(path="/a@v1", start=5, end=9)),
+        ("/a#t..5", FileSplitId(path="/a", bucket=(None, 5))),
+        ("/a@v1#t-3..5", FileSplitId(path="/a", version="v1", bucket=(-3, 5))),
+        ("/a#t1..2@#0-", FileSplitId(path="/a#t1..2")),
+        ("/a@v1@#t5..", FileSplitId(path="/a@v1", bucket=(5, None))),
     ],
 )
 def test_an_id_names_the_file_its_version_and_its_bytes(text: str, split: FileSplitId) -> None:

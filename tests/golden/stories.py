@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from tests.golden import worlds
 from tests.golden.mysql_shop import MysqlShop, mysql_shop
 from tests.golden.worlds import LANDING, Shop
 from tests.simulator.postgres_server import NAME
+from tests.timed_lines import TIMED, TimedLines
 from tests.toy_sources import EchoReader, Shelf
 
 TWO = Limits(files=2)
@@ -267,6 +269,19 @@ STORIES = {
     "files-name-cursor": _files(seenFiles="nameCursor"),
     "files-modified-cursor": _files(seenFiles="modifiedCursor", allowedLateness="365d"),
     "files-retained": _files(cleanSource="delete", **{"cleanSource.retentionDuration": "3650d"}),
+    "files-buckets": replace(
+        _files(
+            cleanSource="delete", eventTimeOrder="true", eventTimeColumn="at", eventTimeBucket="1h",
+            watermarkDelay="1h", **{"cleanSource.retentionDuration": "3650d"},
+        ),
+        reader=TimedLines,
+        schema=TIMED,
+        world=worlds.timed_landing,
+        next_rows=[
+            (row, datetime(1970, 1, 1, hour, tzinfo=UTC))
+            for row, hour in (("c2", 2), ("b3", 3), ("b9", 9))
+        ],
+    ),
     "sequence": Story(
         enumerator=SequenceEnumerator,
         reader=SequenceReader,

@@ -10,7 +10,7 @@ import json
 import random
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,21 +35,39 @@ from tests.simulator.postgres_server import PostgresServer, Slot
 from tests.simulator.postgres_sessions import Session, connect_to_model
 from tests.simulator.process import Process
 from tests.simulator.topics import Log, LogEnumerator, Record, SimulatedCluster, SimulatedMessage
+from tests.timed_lines import line_of
 
 LANDING = "memory://golden/landing"
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 """The time of everything that the clock of the query does not time."""
 
 
-@contextmanager
-def landing() -> Iterator[None]:
-    """Five files in memory, each with its name as its only line."""
+def _land(contents: Mapping[str, str]) -> None:
     files = fsspec.filesystem("memory")
     if files.exists("/golden"):
         files.rm("/golden", recursive=True)
-    for name in ("1", "2", "3", "4", "5"):
-        files.pipe(f"/golden/landing/{name}", f"{name}\n".encode())
+    for name, content in contents.items():
+        files.pipe(f"/golden/landing/{name}", content.encode())
         files.store[f"/golden/landing/{name}"].created = AT
+
+
+@contextmanager
+def landing() -> Iterator[None]:
+    """Five files in memory, each with its name as its only line."""
+    _land({name: f"{name}\n" for name in ("1", "2", "3", "4", "5")})
+    yield
+
+
+@contextmanager
+def timed_landing() -> Iterator[None]:
+    """Two files of several hours, and one of an hour."""
+    _land(
+        {
+            "0-2_a": line_of("a0", 0) + line_of("a2", 2) + line_of("a", None),
+            "1-3_b": line_of("b1", 1) + line_of("b3", 3) + line_of("b9", 9),
+            "2-2_c": line_of("c2", 2),
+        }
+    )
     yield
 
 

@@ -21,10 +21,11 @@ from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.segment_files import unpack_segment
 from flip27_source.testing.steps import Killed
 from flip27_source.testing.under_test import SourceUnderTest
+from tests.timed_lines import TIMED
 
 from .landing import NAMES, OUT_OF_REACH, Landing, LocalLanding, SimulatedLanding, register_file_system
 from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
-from .ordering import Ordering, check_order
+from .ordering import Bucketing, Ordering, check_order
 from .query import Query
 from .sources import LINE
 
@@ -89,7 +90,9 @@ class FilesLife(Life):
         self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
         self._add_options_of_cleaning()
         self.ordering = Ordering(of.outcome.seed, self.NAME)
-        self.options = self.ordering.redraw(self.options)
+        self.bucketing = Bucketing(of.outcome.seed, self.NAME, self.ordering)
+        self.options = self.bucketing.redraw(self.ordering.redraw(self.options))
+        self.schema = TIMED if self.bucketing.is_used else LINE
         self.is_always_cleaned = "cleanSource" in self.options
         self.arrived_ms: dict[str, int] = {}
         self.arrived: dict[str, list[str]] = {}
@@ -113,10 +116,10 @@ class FilesLife(Life):
             self.is_always_cleaned = False
             self._add_options_of_cleaning()
         super().redraw()
-        self.options = self.ordering.redraw(self.options)
+        self.options = self.bucketing.redraw(self.ordering.redraw(self.options))
 
     def given(self) -> SourceUnderTest:
-        return SourceUnderTest(options=self.options, schema=LINE)
+        return SourceUnderTest(options=self.options, schema=self.schema)
 
     def can_be_rolled_back(self) -> bool:
         is_kept = self.arrived.keys() <= self.landing.names()
@@ -127,7 +130,7 @@ class FilesLife(Life):
             number = len(self.arrived)
             name = self.ordering.dated(f"{number}{self.random.choice(NAMES)}")
             rows = [f"{number}-{line}" for line in range(self.random.choice((0, 1, 3)))]
-            content = "".join(f"{row}\n" for row in rows).encode()
+            name, content = self.bucketing.timed(name, rows)
             if self.random.random() < 0.1:
                 name, content = f"{name}.gz", gzip.compress(content, mtime=0)
                 if self.breaks and self.random.random() < 0.5:
@@ -188,7 +191,7 @@ class FilesLife(Life):
             return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
 
     def _rows_of(self, split_id: str) -> list[str]:
-        return self.arrived[self._name_of(split_id)]
+        return self.bucketing.rows_of(FileSplitId.parse(split_id), self.arrived[self._name_of(split_id)])
 
     def _name_of(self, split_id: str) -> str:
         return FileSplitId.parse(split_id).path.removeprefix(f"{self.landing.path}/")
@@ -317,7 +320,9 @@ class FilesLife(Life):
         expected = Counter(row for rows in self.arrived.values() for row in rows) + self._rows_edited(upto)[0]
         fork = Query(
             of,
-            SourceUnderTest(options={**self.options, "savepoint": f"{SAVEPOINTS}/{folder}"}, schema=LINE),
+            SourceUnderTest(
+                options={**self.options, "savepoint": f"{SAVEPOINTS}/{folder}"}, schema=self.schema
+            ),
             "/fork",
         )
         original, of.query = of.query, fork

@@ -29,9 +29,12 @@ from flip27_source.driver.requests import Requests
 from flip27_source.driver.restored_state import StateRestorer
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.files import archive as file_archive
+from flip27_source.enumerators.files import event_times
 from flip27_source.enumerators.files.archive import RemoteFile
+from flip27_source.enumerators.files.cleaning import FinishedRanges
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing import choice as listing
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
@@ -128,6 +131,23 @@ def files_that_are_found_later_wait_for_those_that_were_found_before(
     is_in_order, self._by_event_time = self._by_event_time, False
     request(self, subtask_id)
     self._by_event_time = is_in_order
+
+
+@mutation_of_files
+@around(event_times, "bucket_ranges")
+def the_last_bucket_drops_rows_after_the_times_of_its_file(bucket_ranges: Any, *times: Any) -> Any:
+    *buckets, last = bucket_ranges(*times) or [None]
+    if last is None:
+        return []
+    bucket, part = last
+    closed = msgspec.structs.replace(bucket, end_us=part.latest_us + 1)
+    return [*buckets, (closed, part)]
+
+
+@mutation_of_files
+@around(FinishedRanges, "completes")
+def a_file_counts_as_read_when_one_of_its_buckets_was(completes: Any, self: Any, split: FileSplit) -> bool:
+    return bool(split.bucket) or bool(completes(self, split))
 
 
 @mutation_of_files

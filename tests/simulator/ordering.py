@@ -1,22 +1,26 @@
-"""Event-time order in some of the simulated queries of files, whose names then have dates."""
+"""Event-time order in some of the simulated queries of files, whose names then have dates or hours."""
 
 from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.event_time_order import needed_delay_ms
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.files.options import EVENT_TIME_PATTERN, LATEST_FIRST
+from flip27_source.enumerators.files.options import EVENT_TIME_BUCKET, EVENT_TIME_PATTERN, LATEST_FIRST
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.enumerators.files.time_pattern import TimePattern
-from flip27_source.event_time import event_time_of, place_of
+from flip27_source.event_time import EventTimeBucket, event_time_of, place_of
+from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.source_options import EVENT_TIME_ORDER, WATERMARK_DELAY
+from tests.timed_lines import HOUR_US, OPTIONS, line_of
 
 from .lives import DefectFound
 
+_OF_BUCKETS = (*OPTIONS, EVENT_TIME_BUCKET.name, WATERMARK_DELAY.name)
 _NAMES = (EVENT_TIME_ORDER.name, EVENT_TIME_PATTERN.name, WATERMARK_DELAY.name)
 _PATTERNS = ("/%Y-%m-%d_", "/%Y-%m-%d_", "/%Y-%m-")
 _FIRST = dt.date(2024, 1, 1)
@@ -50,6 +54,52 @@ class Ordering:
         return others | dict(zip(_NAMES, values, strict=True))
 
 
+class Bucketing:
+    """The options of buckets of event times, and rows with hours, of which the names of files tell some.
+
+    It draws from a generator of its own, and has no seeds in common with ``Ordering``.
+    """
+
+    def __init__(self, seed: int, name: str, ordering: Ordering) -> None:
+        self._random = random.Random(f"buckets {seed} {name}")
+        self.is_used = self._random.random() < 0.3 and not ordering.is_used
+        self._hours: dict[str, int | None] = {}
+
+    def redraw(self, options: dict[str, str]) -> dict[str, str]:
+        """The options with buckets of another width, or without any."""
+        if not self.is_used:
+            return options
+        kept = {name: value for name, value in options.items() if name not in _OF_BUCKETS}
+        kept |= {"reader": OPTIONS["reader"]}
+        if self._random.random() < 0.2:
+            return kept
+        kept.pop(LATEST_FIRST.name, None)
+        kept |= OPTIONS | {WATERMARK_DELAY.name: self._random.choice(("0s", "3 days"))}
+        width = self._random.choice((None, "1h", "1h", "2h", "1 day"))
+        return kept if width is None else kept | {EVENT_TIME_BUCKET.name: width}
+
+    def timed(self, name: str, rows: Sequence[str]) -> tuple[str, bytes]:
+        """The name of a file with these rows, and its content."""
+        if not self.is_used:
+            return name, "".join(f"{row}\n" for row in rows).encode()
+        first = self._random.randrange(60)
+        last = first + self._random.choice((0, 0, 1, 3))
+        for row in rows:
+            # Some rows have no time, or one that the name does not tell.
+            hour = self._random.choice((first, last, last, first - 1, last + 2, None))
+            self._hours[row] = None if hour is None else max(0, hour)
+        content = "".join(line_of(row, self._hours[row]) for row in rows).encode()
+        return f"{first}-{last}_{name}", content
+
+    def rows_of(self, split_id: FileSplitId, rows: list[str]) -> list[str]:
+        """Those of the rows of a file that a split has."""
+        if split_id.bucket is None:
+            return rows
+        bucket = EventTimeBucket("at", *split_id.bucket)
+        hours = ((row, self._hours[row]) for row in rows)
+        return [row for row, hour in hours if bucket.has(None if hour is None else hour * HOUR_US)]
+
+
 def check_order(before: Snapshot[FileSplit], snapshot: Snapshot[FileSplit]) -> None:
     """Check the order of a batch, and the watermark delay that was computed for it.
 
@@ -80,8 +130,8 @@ def check_order(before: Snapshot[FileSplit], snapshot: Snapshot[FileSplit]) -> N
 
 
 def _check_times(number: int, times_by: Any, held: list[FileSplit]) -> None:
-    if not isinstance(times_by, str):
-        return  # they are being found again
+    if not isinstance(times_by, str) or times_by.startswith("column"):
+        return  # they are being found again, or by a reader
     pattern = TimePattern.parse(times_by.partition(" in ")[0])
     wrong = [one for one in held if one.event_time != pattern.times_in(one.path, dt.UTC)]
     if wrong:

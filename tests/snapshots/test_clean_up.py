@@ -318,11 +318,11 @@ def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
     """This version cannot know which segments that document names."""
     store = MemoryStore()
     run = Run(store, "newer", 4)
-    data = b'{"format":5}'
+    data = b'{"format":6}'
     newer = CheckpointName(5, content_digest(data))
     store.files[f"{run.offsets[-1].lineage}/checkpoints/{newer.file_name}"] = data
     before = set(store.files)
-    with pytest.raises(Flip27Error, match="has format 5"):
+    with pytest.raises(Flip27Error, match="has format 6"):
         run.clean(2)
     assert set(store.files) == before
 

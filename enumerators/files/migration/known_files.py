@@ -7,13 +7,13 @@ still exist are found.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
 from flip27_source.discovery import DiscoveringState
+from flip27_source.enumerators.files.cleaning import FinishedRanges
 from flip27_source.enumerators.files.globs import has_glob
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.listing.lister import FileKnown
@@ -165,16 +165,17 @@ def read_files(position: FilesPosition | None, waiting: Iterable[FileSplit], opt
     files = (
         SortedOut(new=[*listing.known_files()]) if position is None else _sorted(listing, position, options)
     )
-    bytes_left: dict[str, int] = defaultdict(int)
+    left = FinishedRanges()
+    is_all_left: dict[str, bool] = {}
     for split in waiting:
-        bytes_left[split.path] += split.known_end - split.start
-    read = [(path, info) for path, info in files.known if path not in bytes_left]
-    unread = [*files.new, *files.late, *(file for file in files.known if file[0] in bytes_left)]
+        is_all_left[split.path] = left.completes(split) or is_all_left.get(split.path, False)
+    read = [(path, info) for path, info in files.known if path not in is_all_left]
+    unread = [*files.new, *files.late, *(file for file in files.known if file[0] in is_all_left)]
     newest_us = max((info.modified_us for _, info in read), default=0)
     return ReadFiles(
         read=read,
         unread=sorted(path for path, _ in unread),
-        partly=sorted(path for path, info in unread if 0 < bytes_left.get(path, 0) < info.length),
+        partly=sorted(path for path, _ in unread if not is_all_left.get(path, True)),
         old=sorted(path for path, info in unread if info.modified_us < newest_us - SPARKS_MAX_AGE_US),
     )
 

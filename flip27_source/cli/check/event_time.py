@@ -27,15 +27,16 @@ CHECK = "event time"
 
 def backlog_in_order(source: Source) -> Finding:
     """List all files as a first start does, and find the smallest watermark delay that loses nothing."""
-    files = _files(source)
-    times = [one for one in map(event_time_of, files) if one is not None]
+    splits = _splits(source)
+    files = len({split.path for split in splits})
+    times = [one for one in map(event_time_of, splits) if one is not None]
     if not times:
-        return ok(CHECK, f"none of {len(files)} files has rows with an event time")
-    needed_s = smallest_delay_ms(files, source.options) / 1000
+        return ok(CHECK, f"none of {files} files has rows with an event time")
+    needed_s = smallest_delay_ms(splits, source.options) / 1000
     earliest = _text(min(one.earliest_us for one in times))
     latest = _text(max(one.latest_us for one in times))
     found = (
-        f"a watermark delay of {needed_s:g} s loses nothing of {len(files)} files, whose times are from "
+        f"a watermark delay of {needed_s:g} s loses nothing of {files} files, whose times are from "
         f"{earliest} to {latest}"
     )
     delay_s = source.options[WATERMARK_DELAY]
@@ -44,12 +45,12 @@ def backlog_in_order(source: Source) -> Finding:
     return warning(
         CHECK,
         f"{found}; watermarkDelay is {delay_s:g} s",
-        f"set withWatermark and watermarkDelay to at least {needed_s:g} s; with larger batches or with files "
-        "of shorter times it is less",
+        f"set withWatermark and watermarkDelay to at least {needed_s:g} s; with eventTimeBucket, with larger "
+        "batches or with files of shorter times it is less",
     )
 
 
-def _files(source: Source) -> list[FileSplit]:
+def _splits(source: Source) -> list[FileSplit]:
     listed = replace(source, options=source.options.with_values({DISCOVERY: "listing"}))
     enumerator = new_enumerator(listed)
     assert isinstance(enumerator, FilesEnumerator)

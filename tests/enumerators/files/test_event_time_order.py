@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from flip27_source import edits, savepoints
 from flip27_source.enumerators.files.time_pattern import TimePattern
@@ -82,6 +83,17 @@ def test_files_are_read_in_the_order_of_the_times_in_the_footers_of_parquet_file
     # The file without rows may be anywhere; the middle of 5 and 9 is before 8.
     assert ids(engine) == [[0, 1], [1, 3, 5, 9], [8]]
     assert summary(engine)["smallestWatermarkDelayMs"] == HOUR_MS + 1
+
+
+def test_files_are_read_in_the_order_of_the_times_in_the_footers_of_orc_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, hours in {"a": (9, 5), "b": (1, 3), "c": (8,), "d": (0, 1)}.items():
+        at = pa.array([dt.datetime(2024, 1, 1, hour) for hour in hours], pa.timestamp("us"))
+        orc.write_table(pa.table({"at": at, "id": hours}), tmp_path / "in" / f"{name}.orc")
+    engine = started(tmp_path, BY_AT | {"reader": "orc", "timeZone": "Europe/Berlin"}, TIMES)
+    engine.process_all_available()
+    assert ids(engine) == [[0, 1, 1, 3], [5, 8, 9]]
+    assert summary(engine)["smallestWatermarkDelayMs"] == 0
 
 
 def test_a_file_that_is_found_late_is_read_next_and_counted(tmp_path: Path) -> None:
@@ -330,6 +342,32 @@ def test_a_column_that_has_no_times_stops_the_query(tmp_path: Path, column: str,
     land_times(tmp_path, "a.parquet", 1)
     with pytest.raises(DiscoveryError, match=said):
         started(tmp_path, BY_AT | {"eventTimeColumn": column}, TIMES).run_batch()
+
+
+@pytest.mark.parametrize("is_retried", [True, False])
+def test_the_times_of_a_mended_file_are_known_if_it_is_found_again_and_not_if_it_is_retried(
+    tmp_path: Path, is_retried: bool
+) -> None:
+    for hour in (0, 1, 2, 3):
+        land_times(tmp_path, f"{hour}.parquet", hour)
+    mended = tmp_path / "in" / "0.parquet"
+    content = mended.read_bytes()
+    mended.write_bytes(bytes(len(content)))
+    options = BY_AT | {"onSplitError": "quarantine", "maxSplitAttempts": "1", "maxFilesPerTrigger": "3"}
+    engine = started(tmp_path, options, TIMES)
+    engine.process_all_available()
+    assert ids(engine) == [[1, 2], [3]]
+    mended.write_bytes(content)
+    state = str(tmp_path / "state")
+    if is_retried:
+        edits.submit(edits.plan("quarantine retry", state=state, glob="*", why="mended"))
+    else:
+        edits.submit(edits.plan("quarantine drop", state=state, glob="*", why="mended"))
+        edits.submit(edits.plan("forget", state=state, splits=[str(mended)], why="mended"))
+    engine.restart()
+    engine.process_all_available()
+    assert ids(engine)[-1] == [0]
+    assert summary(engine).get("lateSplits", 0) == (0 if is_retried else 1)
 
 
 def test_a_damaged_file_is_judged_by_its_task_as_without_the_order(tmp_path: Path) -> None:
