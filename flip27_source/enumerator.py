@@ -329,6 +329,14 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return None
 
     @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        """Whether a start with these options, by name, begins at the present end of the data.
+
+        A chain cannot be rewound to before such a start, because the data since then would not come again.
+        """
+        return False
+
+    @classmethod
     def switch_kind(cls, options: Options) -> str | None:
         """What :meth:`switch_position` will tell: ``time`` or ``text``; None: nothing. No I/O.
 

@@ -39,7 +39,7 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
     def __init__(self) -> None:
         self._made: dict[int, SplitReader[Any]] = {}
         self._opened: set[int] = set()
-        self._events: dict[int, list[Any]] = {}
+        self._events: dict[int, list[PartEvent]] = {}
 
     @classmethod
     def composed(cls, enumerator: type[Any]) -> type[SplitReader[Any]]:
@@ -55,7 +55,7 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
         if part.number in self._opened:
             self._made[part.number].handle_source_event(event.event)
         else:
-            self._events.setdefault(part.number, []).append(event.event)
+            self._events.setdefault(part.number, []).append(event)
 
     def is_repeatable(self, split: PartSplit) -> bool:
         part = self.parts[split.number - 1]
@@ -81,7 +81,7 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
     def close(self) -> None:
         for number in self._events.keys() - self._opened:
             # Events alone are enough for a batch.
-            self._open(self.parts[number - 1], None)
+            self._open(self.parts[number - 1], self._events[number][0].switch)
         for number in self._opened:
             self._made[number].close()
 
@@ -101,7 +101,7 @@ class HybridReader(ComposedOfReaders, SplitReader[Any]):
             reader.open(_context_of(part, self.context, switch))
             self._opened.add(part.number)
             for event in self._events.pop(part.number, ()):
-                reader.handle_source_event(event)
+                reader.handle_source_event(event.event)
 
 
 class _TogetherReader(HybridReader, ReadsTogether[Any]):

@@ -202,6 +202,16 @@ class FilesEnumerator(
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
 
     @classmethod
+    def left_at_end(cls, options: Options) -> tuple[str, str] | None:
+        if options[opts.DISCOVERY] != "notifications":
+            return None
+        return "messages that come while it is read are left for a later run", "set its discovery to listing"
+
+    @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        return start_options.get(opts.INCLUDE_EXISTING_FILES.name, "true").strip().lower() == "false"
+
+    @classmethod
     def switch_kind(cls, options: Options) -> str | None:
         return "time" if options[EVENT_TIME_ORDER] else None
 

@@ -112,7 +112,7 @@ class PartContext(SplitEnumeratorContext[Any]):
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
         kind = self._part.events.get(type(event))
-        self._outer.send_event_to_reader(subtask_id, event if kind is None else kind(event))
+        self._outer.send_event_to_reader(subtask_id, event if kind is None else kind(event, self._switch))
 
     def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         wrapped = action if self._part.action_type is None else self._part.action_type(action=action)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -54,22 +55,27 @@ class _StartedPart:
         self.part = part
         self.context = context
         self.options = options
+        self.is_started = False
         self._state = state
         self._enumerator: SplitEnumerator[Any] | None = None
-
-    @property
-    def is_made(self) -> bool:
-        return self._enumerator is not None
+        # Actions are performed by several threads.
+        self._one_at_a_time = threading.Lock()
 
     @property
     def enumerator(self) -> SplitEnumerator[Any]:
-        if self._enumerator is None:
-            with self.part.naming_itself():
-                self._enumerator = self.part.enumerator_type(self.context, self.options, self._state)
-        return self._enumerator
+        with self._one_at_a_time:
+            if self._enumerator is None:
+                with self.part.naming_itself():
+                    self._enumerator = self.part.enumerator_type(self.context, self.options, self._state)
+            return self._enumerator
+
+    def start(self) -> None:
+        self.is_started = True
+        with self.part.naming_itself():
+            self.enumerator.start()
 
     def snapshot(self, checkpoint_id: int) -> Any:
-        return self.enumerator.snapshot_state(checkpoint_id) if self.is_made else self._state
+        return self.enumerator.snapshot_state(checkpoint_id) if self.is_started else self._state
 
 
 class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
@@ -102,7 +108,6 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         self._last = state.last
         self._began_us = state.began_us or self.now_us()
         self._has_read = state.has_read
-        self._returned: list[PartSplit] = list(state.returned)
         self._is_unsaved = self._has_looked_again = self._is_asking = False
         self._until_us: int | None = None
         self._made: list[_StartedPart] = []
@@ -117,8 +122,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         return self._made[-1]
 
     def start(self) -> None:
-        with self._current.part.naming_itself():
-            self._current.enumerator.start()
+        self._current.start()
         self._ask_where_the_next_begins()
 
     def add_reader(self, subtask_id: int) -> None:
@@ -126,9 +130,6 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     def handle_split_request(self, subtask_id: int) -> None:
         current = self._current.enumerator
-        if self._returned:
-            self.context.assign_split(self._returned.pop(0))
-            return
         if self._is_asking:
             return
         # What begins later is in the next part, and stays where it waits.
@@ -146,7 +147,10 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             if made is self._current:
                 made.enumerator.add_splits_back(own, subtask_id)
             else:
-                self._returned += [split for split in splits if split.number == made.part.number]
+                # Its source assigns nothing any more.
+                for split in splits:
+                    if split.number == made.part.number:
+                        self.context.assign_split(split)
 
     def end_of_data(self, live: Sequence[PartSplit]) -> bool:
         """Start the next part, if the present one has been read and is not the last."""
@@ -168,9 +172,13 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             position = EventTimeRange(self._until_us, self._until_us).latest
         following = self.parts[ended.part.number]
         if following.uses_switch(self.options_given):
-            self._check_position(ended.part, position)
+            self._check_position(ended, position)
         overlap_s = self.options_given[SWITCH_OVERLAP]
-        self._switches.append(BEGINNING if position is None else Switch.at(position, overlap_s))
+        if position is None:
+            # It was empty: the next part starts where this one did.
+            self._switches.append(self._switches[-1] if self._switches else BEGINNING)
+        else:
+            self._switches.append(Switch.at(position, overlap_s))
         self._last, self._has_read, self._began_us = None, False, self.now_us()
         ended.context.is_over = True
         LOG.info("%s has been read; %s starts at %s", ended.part.title, following.title, self._switches[-1])
@@ -181,13 +189,16 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             self.add_reader(subtask_id)
         return True
 
-    def _check_position(self, ended: Part, position: dt.datetime | str | None) -> None:
+    def _check_position(self, made: _StartedPart, position: dt.datetime | str | None) -> None:
         """Refuse a place at which the next part would leave out, or repeat, what nobody expects.
 
         Raises:
-            DiscoveryError: the place is not known although there was data, or lies in the future.
+            DiscoveryError: the place is not known although it is needed, or lies in the future.
         """
+        ended = made.part
         remedy = f"set the start of hybrid.{ended.number + 1} to a fixed value instead of {{switch}}"
+        if position is None and ended.enumerator_type.switch_kind(made.options) == "text":
+            raise DiscoveryError(f"{ended.title} has been read, and tells no place", remedy=remedy)
         if position is None and self._has_read:
             raise DiscoveryError(
                 f"{ended.title} has been read, and none of its data has an event time", remedy=remedy
@@ -195,7 +206,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         if isinstance(position, dt.datetime) and microseconds_of(position) > self.now_us() + _MOST_AHEAD_US:
             raise DiscoveryError(
                 f"{ended.title} has been read, and its largest event time, {position}, is in the future",
-                remedy=f"correct the data, or skip its file and rewind; or {remedy}",
+                remedy=remedy,
             )
 
     def wants_checkpoint(self) -> bool:
@@ -212,7 +223,6 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             switches=tuple(self._switches),
             last=self._last,
             has_read=self._has_read,
-            returned=tuple(self._returned),
             started=tuple(made.part.start_options(self.options_given) for made in self._made[1:]),
             began_us=self._began_us,
             **states,
@@ -259,8 +269,8 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
 
     @property
     def _running(self) -> list[_StartedPart]:
-        """The parts that have an enumerator in this run."""
-        return [made for made in self._made if made.is_made]
+        """The parts that were read in this run."""
+        return [made for made in self._made if made.is_started]
 
     def _ask_where_the_next_begins(self) -> None:
         part = self._current.part

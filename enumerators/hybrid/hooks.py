@@ -97,13 +97,12 @@ class ChainHooks(
 
     @classmethod
     def splits_in(cls, state: ChainState) -> list[PartSplit]:
-        held = [
+        return [
             part.wrapped(split, None)
             for part, kind, own in cls._started(state)
             if issubclass(kind, HoldsSplits)
             for split in kind.splits_in(own)
         ]
-        return [*state.returned, *held]
 
     @classmethod
     def without_splits(cls, state: ChainState, split_ids: Collection[str]) -> ChainState:
@@ -112,9 +111,6 @@ class ChainHooks(
             for part, kind, own in cls._started(state)
             if issubclass(kind, HoldsSplits) and (names := cls._own_ids(part, split_ids))
         }
-        left = tuple(split for split in state.returned if split.split_id not in split_ids)
-        if len(left) < len(state.returned):
-            changed["returned"] = left
         return cls._with_states(state, changed)
 
     @classmethod
@@ -135,6 +131,12 @@ class ChainHooks(
     def check_rewind(cls, present: ChainState, older: ChainState, undone: Sequence[PartSplit]) -> None:
         """Ask each part; one that had not started then has no older state."""
         for part, kind, own in cls._started(present):
+            if part.number > max(older.part, 1) and kind.starts_now(present.started[part.number - 2]):
+                raise EditError(
+                    f"{part.title} would start anew at the present end of its data, and what has come since "
+                    "its first start would not come again",
+                    remedy="go back to a checkpoint after the start of this source",
+                )
             if issubclass(kind, LimitsEdits):
                 splits = [split.split for split in undone if split.number == part.number]
                 kind.check_rewind(own, older.of_part(part), splits)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import GenericAlias
 from typing import Any, ClassVar, Optional, get_args, get_type_hints
 
 import msgspec
@@ -92,6 +90,7 @@ class PartEvent(SourceEvent):
     """An event between the enumerator and the readers of one part."""
 
     event: Any
+    switch: Switch | None = None
     number: ClassVar[int] = 0
 
 
@@ -237,12 +236,14 @@ class Part:
         return options.texts_under(Option(name=self.option_name("*"), doc=""))
 
     def start_options(self, options: Options) -> dict[str, str]:
-        """The options that only its start uses, without secrets, as given."""
+        """The options that only its start uses, or that contain its place, without secrets, as given."""
         given, declared = self.texts(options), self.declared()
         return {
             option.name: given[name]
             for name, option in sorted(declared.items())
-            if name in given and option.changes is Change.FIRST_START and not option.secret
+            if name in given
+            and (option.changes is Change.FIRST_START or has_switch(given[name]))
+            and not option.secret
         }
 
     def check_started(self, options: Options, stored: Mapping[str, str]) -> None:
@@ -252,8 +253,9 @@ class Part:
             IncompatibleStateError: an option has another value.
         """
         given, declared = self.start_options(options), self.declared()
+        defaults = self.enumerator_type.switch_defaults if any(map(has_switch, stored.values())) else {}
         for name in sorted(stored.keys() | given.keys()):
-            was, now = stored.get(name), given.get(name)
+            was, now = (texts.get(name, defaults.get(name)) for texts in (stored, given))
             if was != now and not _is_same(declared.get(name.lower()), was, now):
                 raise IncompatibleStateError(
                     f"option {self.option_name(name)} was {was!r} when that source started, and is {now!r}",
@@ -339,7 +341,7 @@ def _part_of_classes(
 def _event_type(number: int, event: type[SourceEvent]) -> type[PartEvent]:
     made: Any = dataclasses.make_dataclass(
         f"{event.__name__}{number}",
-        [("event", event)],
+        [("event", event), ("switch", Switch | None, None)],
         bases=(PartEvent,),
         frozen=True,
         namespace={"number": number},
@@ -410,7 +412,6 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         switches: where each part after the first one started.
         last: the event times of the split that ends last, of those that the present part has assigned.
         has_read: whether the present part has assigned any.
-        returned: splits of ended parts that were added back.
         started: for each part after the first one that has started, the options of its start.
         began_us: when the present part started for the first time, in microseconds since the epoch.
     """
@@ -419,7 +420,6 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     switches: tuple[Switch, ...] = ()
     last: EventTimeRange | None = None
     has_read: bool = False
-    returned: tuple[Any, ...] = ()
     started: tuple[dict[str, str], ...] = ()
     began_us: int = 0
 
@@ -430,12 +430,10 @@ class ChainState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def state_type_of(parts: tuple[Part, ...]) -> type[ChainState]:
     """The class of the state of a chain with these parts."""
-    splits: Any = [part.split_type for part in parts]
     fields: list[Any] = [
         (part.state_field, Optional[part.enumerator_type.resolve_state_type()], None)  # noqa: UP045
         for part in parts
     ]
-    fields.append(("returned", GenericAlias(tuple, (functools.reduce(operator.or_, splits), ...)), ()))
     made: Any = msgspec.defstruct(
         "HybridState", fields, bases=(ChainState,), frozen=True, kw_only=True, omit_defaults=True
     )

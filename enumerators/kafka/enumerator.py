@@ -34,6 +34,7 @@ from flip27_source.enumerators.kafka.split import (
 )
 from flip27_source.enumerators.kafka.start_positions import (
     ON_EXPIRED_START,
+    START_AND_END_OPTIONS,
     STARTING_OFFSETS,
     STARTING_STRATEGY,
     ending,
@@ -130,6 +131,13 @@ class KafkaEnumerator(
         from flip27_source.enumerators.kafka.check import findings
 
         return findings(options)
+
+    @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        """Whether partitions start at their ends; a place for each is not looked into."""
+        given = {option.name for option in START_AND_END_OPTIONS} & start_options.keys()
+        offsets = start_options.get(STARTING_OFFSETS.name, "latest").strip().lower()
+        return given <= {STARTING_OFFSETS.name, STARTING_STRATEGY.name} and offsets == "latest"
 
     @classmethod
     def beginning(cls, options: Options) -> dt.datetime | None:

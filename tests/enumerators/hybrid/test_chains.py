@@ -510,3 +510,51 @@ def test_pages_and_splits_that_their_enumerator_bounds_are_not_in_one_chain() ->
     api = ("http", {"path": "http://127.0.0.1:9/orders", "pagination": "none"})
     with pytest.raises(OptionError, match="one chain cannot have both"):
         Source.resolve(hybrid(api, sequence(0, 1)))
+
+
+def test_a_rewind_across_the_switch_is_refused_if_the_next_source_starts_at_its_end(tmp_path: Path) -> None:
+    land(tmp_path / "live", 50)
+    now = {"includeExistingFiles": "false", "discoveryInterval": "0s"}
+    live = ("files", {"path": tmp_path / "live", "reader": "json", **now})
+    query = Edited(tmp_path, hybrid(json_files(tmp_path / "in", 1), live), schema=IDS)
+    assert query.batches()[0] == [1]
+    land(tmp_path / "live", 51)
+    assert query.batches() == [[51]]
+    with pytest.raises(EditError, match="would start anew at the present end of its data"):
+        query.ask("rewind", to_checkpoint=1)
+
+
+def test_an_empty_source_in_between_keeps_the_place(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path / "a", 0, 3), topic_of(kafka, 1, 2, 3, 4)
+    chain = hybrid(history, parquet_records(tmp_path / "b"), live)
+    given = SourceUnderTest(options=chain, schema=RECORDS)
+    assert values(MicroBatchEngine(given)) == [0, 3, 3, 4]
+
+
+class TellsNothing(SequenceEnumerator):
+    """Tells no place although its next source needs one."""
+
+    def switch_position(self, end: Any) -> str | None:
+        return None
+
+
+def test_a_source_that_tells_no_place_stops_the_chain() -> None:
+    first = (TellsNothing, {"end": 1, "reader": "sequence"})
+    with pytest.raises(DiscoveryError, match="tells no place"):
+        MicroBatchEngine(hybrid(first, sequence("{switch}", 3))).process_all_available()
+
+
+def test_an_option_with_the_place_is_fixed_once_the_source_has_started() -> None:
+    chain = hybrid(sequence(0, 2), sequence("{switch}", 5, rowsPerSplit=1, first=7, reader=Offered))
+    engine = MicroBatchEngine(chain, schema=IDS)
+    engine.run_batch()
+    engine.run_batch()
+    engine.restart(options={"hybrid.2.first": "{switch}"})
+    with pytest.raises(IncompatibleStateError, match=re.escape("option hybrid.2.first was None")):
+        engine.run_batch()
+
+
+def test_files_by_notifications_are_not_followed_by_another_source(tmp_path: Path) -> None:
+    files = ("files", {"path": "s3://b/in", "reader": "json", "discovery": "notifications"})
+    with pytest.raises(OptionError, match="messages that come while it is read"):
+        Source.resolve(hybrid(files, sequence(0, 1), stateLocation=tmp_path))
