@@ -376,3 +376,28 @@ def test_every_field_of_the_json_answer_is_documented(tmp_path: Path) -> None:
     data: dict[str, Any] = flip27("retire", query.checkpoint, "--json").data
     fields = {*data, *(name for thing in data["things"] for name in thing)}
     assert fields <= set(re.findall(r"\w+", told))
+
+
+def test_the_state_stays_that_another_checkpoint_continues_than_the_older_copy_given(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    query = FileQuery(tmp_path, state=None, stateLocation=str(state))
+    query.land("a.txt")
+    query.batch()
+    copy = tmp_path / "copy"
+    shutil.copytree(query.checkpoint, copy)
+    for name in ("b.txt", "c.txt"):
+        query.land(name)
+        query.batch()
+    of_copy = ("retire", copy, "--state", state)
+    before = below(tmp_path)
+    for more in (("--json",), ("--keep", "state", "--json"), ("--with-checkpoint-location", "--json")):
+        said = flip27(*of_copy, *more)
+        (problem,) = said.data["problems"]
+        assert said.code == 3
+        assert "is an older copy: its last checkpoint is 1 of lineage files-" in problem["what"]
+        assert "give the checkpoint location that continues it" in problem["remedy"]
+        assert flip27(*of_copy, *more, *REMOVE).code == 1
+    assert below(tmp_path) == before
+    assert flip27("retire", query.checkpoint, "--state", state).code == 0
+    rolled_back = ("--option", "allowRolledBackCheckpoint=true")
+    assert outcomes(flip27(*of_copy, *rolled_back, *REMOVE))["state"] == "removed"
