@@ -88,11 +88,13 @@ def test_sparks_checkpoint_is_removed_too_if_the_user_says_so_but_not_other_file
     assert not other.checkpoint.exists()
 
 
+@pytest.mark.parametrize("given", ["{}/query/checkpoint", "file://{}/query/checkpoint/", "checkpoint"])
 def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     query = three_batches(tmp_path / "query")
-    whole = ("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    monkeypatch.chdir(tmp_path / "query")
+    whole = ("retire", given.format(tmp_path), "--with-checkpoint-location", *REMOVE)
     shutil.copytree(query.checkpoint, tmp_path / "copy")
     delete, done = LocalStore.delete, 0
 
@@ -368,6 +370,7 @@ def test_wrong_words_are_refused_with_what_to_give(tmp_path: Path, words: list[s
     refused = flip27("retire", query.checkpoint, *(name if word == "LINEAGE" else word for word in words))
     assert (refused.code, said in refused.err) == (1, True), refused.err
     assert "no query is given" in flip27("retire").err
+    assert "the location '' cannot be used" in flip27("retire", query.checkpoint, "--state", "").err
 
 
 def test_every_field_of_the_json_answer_is_documented(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ class RetiredQuery:
             if said is not None:
                 error = StateLocationError(
                     said,
-                    remedy="give the checkpoint location that continues it, if that query will not run again, "
+                    remedy="give the checkpoint location that continues it, if its query will not run again, "
                     "and delete older copies. If there is no other: --option "
                     f"{ALLOW_ROLLED_BACK_CHECKPOINT.name}=true",
                 )
