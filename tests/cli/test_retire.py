@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ from tests.deadline import soon
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery, log_batch, log_commit
 
+IN_PID_NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+MAKES_NAMESPACES = (
+    subprocess.run([*IN_PID_NAMESPACE, "true"], check=False, capture_output=True).returncode == 0
+)
 REMOVE = ("--execute", "--yes", "--json")
 
 
@@ -158,6 +164,18 @@ def test_a_running_query_is_refused_and_one_that_was_suspended_stops(tmp_path: P
         run_on(running, query)
     running.close()
     assert not (query.checkpoint / "flip27").exists()
+
+
+@pytest.mark.skipif(not MAKES_NAMESPACES, reason="unshare may make no PID namespace here")
+def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    running.latest_offset(query.at, None)
+    retire = [sys.executable, "-m", "flip27_source.cli.main", "retire", query.checkpoint, *REMOVE]
+    said = subprocess.run([*IN_PID_NAMESPACE, *retire], capture_output=True, text=True, check=False)
+    running.close()
+    assert (said.returncode, "a query uses" in said.stdout) == (1, True), said
+    assert subprocess.run([*IN_PID_NAMESPACE, *retire], check=False, capture_output=True).returncode == 0
 
 
 def test_a_requested_savepoint_that_is_not_finished_keeps_the_state(tmp_path: Path) -> None:
