@@ -171,7 +171,7 @@ def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_p
     query = two_batches(tmp_path)
     running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
     running.latest_offset(query.at, None)
-    retire = [sys.executable, "-m", "flip27_source.cli.main", "retire", query.checkpoint, *REMOVE]
+    retire = [sys.executable, "-m", "flip27_source.cli.main", "retire", str(query.checkpoint), *REMOVE]
     said = subprocess.run([*IN_PID_NAMESPACE, *retire], capture_output=True, text=True, check=False)
     running.close()
     assert (said.returncode, "a query uses" in said.stdout) == (1, True), said
