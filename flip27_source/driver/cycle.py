@@ -159,6 +159,13 @@ class Cycle:
             self._savepoint.complete(coordinator)
         return coordinator
 
+    def repeat(self, offset: Offset) -> None:
+        """Spark repeats a batch after a restart, maybe for hours: show others that this driver is alive."""
+        is_shown = self.run is not None or self._watch is not None
+        if not is_shown and self._source.options[REQUEST_INTERVAL] > 0 and self._restorer.claim(offset):
+            self._watch = self._environment.new_runner()
+            self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
+
     def has_planned(self, offset: Offset) -> bool:
         """Whether this run has planned the batch that ends at an offset, which is its newest."""
         return self.run is not None and offset == self.at and not self.run.coordinator.is_restored

@@ -160,6 +160,23 @@ class StateRestorer:
             self._driving.give_back()
             raise
 
+    def claim(self, offset: Offset) -> bool:
+        """Drive the lineage while the batch that ends at an offset is repeated; False if that is not known.
+
+        This driver may have been suspended, or Spark's checkpoint may be an older copy.
+        """
+        if self._committed_after(offset) is not None:
+            return False
+        self._driving.take_over(offset)
+        try:
+            is_newest = self._committed_after(offset) is None
+        except BaseException:
+            self._driving.give_back()
+            raise
+        if not is_newest:
+            self._driving.give_back()
+        return is_newest
+
     def savepoint(self) -> RestoredSavepoint | None:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.
 

@@ -166,6 +166,26 @@ def test_a_running_query_is_refused_and_one_that_was_suspended_stops(tmp_path: P
     assert not (query.checkpoint / "flip27").exists()
 
 
+def test_a_query_that_repeats_its_last_batch_after_a_restart_is_refused(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    committed = query.at
+    query.land("d.txt")
+    planned = query.batch(committed=False)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    running.plan(committed, planned)
+    before = below(query.checkpoint)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, below(query.checkpoint)) == (1, before)
+    assert "a query uses" in said.data["error"]["what"]
+    query.land("later.txt")
+    with soon():
+        while running.latest_offset(planned, None) == planned:
+            pass
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 1
+    running.close()
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+
+
 @pytest.mark.skipif(not MAKES_NAMESPACES, reason="unshare may make no PID namespace here")
 def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_path: Path) -> None:
     query = two_batches(tmp_path)
