@@ -369,6 +369,15 @@ def test_a_state_behind_a_link_is_refused_before_anything_is_removed(tmp_path: P
     assert below(tmp_path) == before
 
 
+def test_the_link_to_a_checkpoint_location_stays_and_what_is_in_it_is_removed(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(query.checkpoint)
+    said = flip27("retire", link, "--with-checkpoint-location", *REMOVE)
+    assert outcomes(said) == {"state": "removed", "checkpoint": "removed"}
+    assert list(link.iterdir()) == []
+
+
 def test_a_state_in_a_bucket_is_removed_and_no_secret_is_printed(tmp_path: Path, s3_bucket: S3Bucket) -> None:
     location = f"s3://{s3_bucket.name}/state"
     query = FileQuery(tmp_path, state=None, stateLocation=location, **s3_bucket.options)
