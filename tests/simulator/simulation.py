@@ -126,7 +126,6 @@ class Simulation:
         result_lost: probability that a task succeeds and its result is lost.
         copies: probability, at each row, that a task gets a speculative copy.
         count: number of processes so far, for their names.
-        must_refuse: whether the checkpoint location is an older copy that the state must show.
     """
 
     def __init__(self, seed: int, life: str | None = None) -> None:
@@ -154,7 +153,6 @@ class Simulation:
         self.set_forward_ms = 0
         self.changes_options = draw.random() < 0.7
         self.cycle_began = 0
-        self.must_refuse = False
         self.planned_from: dict[str, int] = {}
         self.outcome.kind = draw.choice(_DRAWN) if life is None else life
         self.sizing = Sizing(seed, self.outcome.kind)
@@ -417,7 +415,7 @@ class Simulation:
         names = [Offset.from_json(as_value(text)).name for text in logs.offsets]
         # A copy from before the first data names no state.
         is_shown = names[kept - 1] is not None and len({names[number] for number in undone}) > 1
-        self.must_refuse = is_shown and _ALLOWED not in self.life.options
+        self.query.must_refuse = is_shown and _ALLOWED not in self.life.options
         del logs.offsets[kept:]
         logs.commits &= set(range(kept))
         query.restore_sink()
@@ -552,7 +550,7 @@ class Simulation:
         if isinstance(cause, Flip27Error):
             self._has_a_remedy(cause)
             if _ALLOWED in cause.remedy:
-                self.must_refuse = False
+                self.query.must_refuse = False
                 self.life.options[_ALLOWED] = "true"
         self.stop_query()
 
@@ -652,7 +650,7 @@ class Simulation:
         Raises:
             DefectFound: the state shows that it is older, and the query has committed a batch.
         """
-        if self.must_refuse:
+        if self.query.must_refuse:
             raise DefectFound("an older copy of the checkpoint location was used")
         if self.random.random() < 0.5:
             self.life.options.pop(_ALLOWED, None)
