@@ -26,7 +26,7 @@ from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..enumerator_context import Boundedness, RetryPolicy
 from ..enumerator_mixins import PerformsActions
-from ..errors import ProtocolError
+from ..errors import ProtocolError, StateLocationError
 from ..log import LOG
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS
@@ -158,6 +158,18 @@ class Cycle:
         if self._savepoint is not None:
             self._savepoint.complete(coordinator)
         return coordinator
+
+    def repeat(self, offset: Offset) -> None:
+        """Spark repeats a batch after a restart, maybe for hours: show others that this driver is alive."""
+        is_shown = self.run is not None or self._watch is not None
+        if is_shown or self._source.options[REQUEST_INTERVAL] == 0:
+            return
+        try:
+            if self._restorer.claim(offset):
+                self._watch = self._environment.new_runner()
+                self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
+        except StateLocationError as error:  # the batch does not need it
+            LOG.warning("this driver could not record that it is alive: %s", error)
 
     def has_planned(self, offset: Offset) -> bool:
         """Whether this run has planned the batch that ends at an offset, which is its newest."""

@@ -30,6 +30,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
 from ..snapshots.source_identity import as_lines, savepoint_differences
 from ..snapshots.store import Store
+from ..snapshots.stored_lineage import older_copy
 from ..source import Source
 from ..source_options import (
     ALLOW_NON_RESTORED_STATE,
@@ -159,6 +160,23 @@ class StateRestorer:
             self._driving.give_back()
             raise
 
+    def claim(self, offset: Offset) -> bool:
+        """Drive the lineage while the batch that ends at an offset is repeated; False if that is not known.
+
+        This driver may have been suspended, or Spark's checkpoint may be an older copy.
+        """
+        if self._committed_after(offset) is not None:
+            return False
+        self._driving.take_over(offset)
+        try:
+            is_newest = self._committed_after(offset) is None
+        except BaseException:
+            self._driving.give_back()
+            raise
+        if not is_newest:
+            self._driving.give_back()
+        return is_newest
+
     def savepoint(self) -> RestoredSavepoint | None:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.
 
@@ -191,15 +209,10 @@ class StateRestorer:
         self._committed = committed = self._committed_after(offset, or_beside=True)
         if committed is None:
             return
-        said = (
-            "the query's checkpoint location is an older copy: its last checkpoint is "
-            f"{offset.checkpoint_id} of lineage {offset.lineage}, and the state shows that Spark committed "
-            f"{committed.checkpoint_id}"
-        )
-        if committed.checkpoint_id <= offset.checkpoint_id:
-            said += " on the line that it continued later"
+        assert offset.lineage is not None, "the checkpoint was compared with others of its lineage"
+        assert offset.name is not None
+        said = older_copy(offset.lineage, offset.name, committed)
         if not self._source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
-            assert offset.lineage is not None, "the checkpoint was compared with others of its lineage"
             remedy = "restore the checkpoint location and the state location from the same backup. "
             if offset.name in self._storage.lineage(offset.lineage).names():
                 remedy += (

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,8 @@ STOP_ONE = (
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
 _SLACK_MS = 10_000
+_PIDS_OF_HOST = "pid:[4026531836]"
+"""The PID namespace outside of all containers, by a constant of Linux."""
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,9 +87,7 @@ class DriverEpoch:
     ) -> None:
         self._store = store
         self.lineage = lineage
-        self._record = DriverRecord(
-            host=socket.gethostname(), process=process(), started_ms=started_ms, at=at
-        )
+        self._record = DriverRecord(host=_host(), process=process(), started_ms=started_ms, at=at)
         self._completed = at
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
@@ -286,9 +287,17 @@ def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
         return None
 
 
+def _host() -> str:
+    """This host, and the PID namespace of a container: in another one, the same process has another id."""
+    namespace = _PIDS_OF_HOST
+    with suppress(OSError):  # only Linux has namespaces
+        namespace = os.readlink("/proc/self/ns/pid")
+    return socket.gethostname() + f" ({namespace})" * (namespace != _PIDS_OF_HOST)
+
+
 def _is_gone(record: DriverRecord) -> bool:
     """Whether the driver ran on this host and its process no longer exists."""
-    if record.host != socket.gethostname() or os.name != "posix":
+    if record.host != _host() or os.name != "posix":
         return False
     try:
         os.kill(record.process, 0)

@@ -84,7 +84,7 @@ def find_lineages(
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
         OptionError: there is no lineage named ``only``.
     """
-    place = _normal(checked_location(location, what="the location", error_type=StateLocationError))
+    place = normal_location(location)
     store = open_store(place, storage_options)
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
@@ -119,8 +119,13 @@ def find_lineages(
     return [lineage for lineage in lineages if lineage.name == name]
 
 
-def _normal(location: str) -> str:
-    """The location without a slash or ``_metadata`` at its end; absolute on local disk."""
+def normal_location(location: str) -> str:
+    """The location without a slash or ``_metadata`` at its end; absolute on local disk.
+
+    Raises:
+        StateLocationError: it is empty, or cannot be a location.
+    """
+    location = checked_location(location, what="the location", error_type=StateLocationError)
     local = local_path(location)
     place = location if local is None else os.path.abspath(local)
     return place.rstrip("/").removesuffix(f"/{file_names.SAVEPOINT_METADATA}").rstrip("/") or "/"
@@ -183,7 +188,7 @@ def _parents_of(
     state_locations: Sequence[str],
 ) -> list[str]:
     """The state locations of a lineage that a Spark checkpoint names, with its newest checkpoint."""
-    given = dict.fromkeys(map(_normal, state_locations))
+    given = dict.fromkeys(map(normal_location, state_locations))
     found = [parent for parent in given if lineages_in(open_store(parent, storage_options), [lineage])]
     if found:
         return found

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..errors import StateLocationError
 from . import file_names
 from .driver_epochs import DriverEpoch, DriverWatch
 from .file_names import CheckpointName
+from .linked_folders import LinkedFolderError
 from .request_mailbox import Mailbox
 from .spark_checkpoint import FOLDERS, files_of_checkpoint
 from .store import Store, open_store
@@ -127,8 +129,9 @@ def remove_spark_checkpoint(location: str, storage_options: Mapping[str, Any]) -
 
 
 def remove_if_empty(location: str, storage_options: Mapping[str, Any]) -> None:
-    """Remove a location that contains nothing, where the file system has folders."""
+    """Remove a location that contains nothing, where the file system has folders; a link to it stays."""
     parent, _, folder = location.rstrip("/").rpartition("/")
     is_bucket = parent.endswith("/")
     if parent and not is_bucket and not open_store(location, storage_options).list(""):
-        open_store(parent, storage_options).remove_empty(folder)
+        with suppress(LinkedFolderError):
+            open_store(parent, storage_options).remove_empty(folder)

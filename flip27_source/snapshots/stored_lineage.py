@@ -340,3 +340,13 @@ class StoredLineage:
                 break
             line.append(parent)
         return line
+
+
+def older_copy(lineage: str, last: CheckpointName, committed: CheckpointName) -> str:
+    """What is wrong with a checkpoint location; ``committed``: what ``committed_after`` found."""
+    said = (
+        f"the query's checkpoint location is an older copy: its last checkpoint is {last.checkpoint_id} of "
+        f"lineage {lineage}, and the state shows that Spark committed {committed.checkpoint_id}"
+    )
+    is_beside = committed.checkpoint_id <= last.checkpoint_id
+    return said + " on the line that it continued later" * is_beside

@@ -35,7 +35,7 @@ from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
 from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
-from ..snapshots.stored_lineage import StoredLineage, steps_back
+from ..snapshots.stored_lineage import StoredLineage, older_copy, steps_back
 from ..values.stored_json import decode_json
 
 T = TypeVar("T")
@@ -129,6 +129,14 @@ class History:
         if not (is_committed or line.is_complete):
             status[newest] = PENDING
         return Ancestry(names=line.names, status=status)
+
+    def continued_elsewhere(self) -> str | None:
+        """Why Spark's checkpoint is an older copy of another, which continues the state; None if not."""
+        batches = self.lineage.batches
+        if self._store is None or not batches:
+            return None
+        committed = self.stored.committed_after(batches[-1].name, or_beside=True)
+        return None if committed is None else older_copy(self.lineage.name, batches[-1].name, committed)
 
     def _after(self, newest: CheckpointName, names: Iterable[CheckpointName]) -> set[CheckpointName]:
         """The checkpoints that descend from the newest one: Spark does not know them yet."""

@@ -14,8 +14,8 @@ class Step(Enum):
     """A point of a batch."""
 
     TRIGGER = "latestOffset is about to be called"
-    STATE_WRITE = "in latestOffset, a file of the state is about to be written"
-    STATE_WRITTEN = "in latestOffset, a file of the state was written"
+    STATE_WRITE = "on the driver, a file of the state is about to be written"
+    STATE_WRITTEN = "on the driver, a file of the state was written"
     OFFSET_RETURNED = "latestOffset has returned, the offset log is not written"
     OFFSET_LOGGED = "the offset log is written"
     COMMIT_PASSED = "the commit of the previous batch was passed to the source"

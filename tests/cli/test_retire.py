@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ from tests.deadline import soon
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery, log_batch, log_commit
 
+IN_PID_NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+MAKES_NAMESPACES = (
+    subprocess.run([*IN_PID_NAMESPACE, "true"], check=False, capture_output=True).returncode == 0
+)
 REMOVE = ("--execute", "--yes", "--json")
 
 
@@ -88,11 +94,13 @@ def test_sparks_checkpoint_is_removed_too_if_the_user_says_so_but_not_other_file
     assert not other.checkpoint.exists()
 
 
+@pytest.mark.parametrize("given", ["{}/query/checkpoint", "file://{}/query/checkpoint/", "checkpoint"])
 def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     query = three_batches(tmp_path / "query")
-    whole = ("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
+    monkeypatch.chdir(tmp_path / "query")
+    whole = ("retire", given.format(tmp_path), "--with-checkpoint-location", *REMOVE)
     shutil.copytree(query.checkpoint, tmp_path / "copy")
     delete, done = LocalStore.delete, 0
 
@@ -156,6 +164,38 @@ def test_a_running_query_is_refused_and_one_that_was_suspended_stops(tmp_path: P
         run_on(running, query)
     running.close()
     assert not (query.checkpoint / "flip27").exists()
+
+
+def test_a_query_that_repeats_its_last_batch_after_a_restart_is_refused(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    committed = query.at
+    query.land("d.txt")
+    planned = query.batch(committed=False)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    running.plan(committed, planned)
+    before = below(query.checkpoint)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, below(query.checkpoint)) == (1, before)
+    assert "a query uses" in said.data["error"]["what"]
+    query.land("later.txt")
+    with soon():
+        while running.latest_offset(planned, None) == planned:
+            pass
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 1
+    running.close()
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+
+
+@pytest.mark.skipif(not MAKES_NAMESPACES, reason="unshare may make no PID namespace here")
+def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    running.latest_offset(query.at, None)
+    retire = [sys.executable, "-m", "flip27_source.cli.main", "retire", str(query.checkpoint), *REMOVE]
+    said = subprocess.run([*IN_PID_NAMESPACE, *retire], capture_output=True, text=True, check=False)
+    running.close()
+    assert (said.returncode, "a query uses" in said.stdout) == (1, True), said
+    assert subprocess.run([*IN_PID_NAMESPACE, *retire], check=False, capture_output=True).returncode == 0
 
 
 def test_a_requested_savepoint_that_is_not_finished_keeps_the_state(tmp_path: Path) -> None:
@@ -329,6 +369,15 @@ def test_a_state_behind_a_link_is_refused_before_anything_is_removed(tmp_path: P
     assert below(tmp_path) == before
 
 
+def test_the_link_to_a_checkpoint_location_stays_and_what_is_in_it_is_removed(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(query.checkpoint)
+    said = flip27("retire", link, "--with-checkpoint-location", *REMOVE)
+    assert outcomes(said) == {"state": "removed", "checkpoint": "removed"}
+    assert list(link.iterdir()) == []
+
+
 def test_a_state_in_a_bucket_is_removed_and_no_secret_is_printed(tmp_path: Path, s3_bucket: S3Bucket) -> None:
     location = f"s3://{s3_bucket.name}/state"
     query = FileQuery(tmp_path, state=None, stateLocation=location, **s3_bucket.options)
@@ -368,6 +417,7 @@ def test_wrong_words_are_refused_with_what_to_give(tmp_path: Path, words: list[s
     refused = flip27("retire", query.checkpoint, *(name if word == "LINEAGE" else word for word in words))
     assert (refused.code, said in refused.err) == (1, True), refused.err
     assert "no query is given" in flip27("retire").err
+    assert "the location '' cannot be used" in flip27("retire", query.checkpoint, "--state", "").err
 
 
 def test_every_field_of_the_json_answer_is_documented(tmp_path: Path) -> None:
@@ -376,3 +426,28 @@ def test_every_field_of_the_json_answer_is_documented(tmp_path: Path) -> None:
     data: dict[str, Any] = flip27("retire", query.checkpoint, "--json").data
     fields = {*data, *(name for thing in data["things"] for name in thing)}
     assert fields <= set(re.findall(r"\w+", told))
+
+
+def test_the_state_stays_that_another_checkpoint_continues_than_the_older_copy_given(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    query = FileQuery(tmp_path, state=None, stateLocation=str(state))
+    query.land("a.txt")
+    query.batch()
+    copy = tmp_path / "copy"
+    shutil.copytree(query.checkpoint, copy)
+    for name in ("b.txt", "c.txt"):
+        query.land(name)
+        query.batch()
+    of_copy = ("retire", copy, "--state", state)
+    before = below(tmp_path)
+    for more in (("--json",), ("--keep", "state", "--json"), ("--with-checkpoint-location", "--json")):
+        said = flip27(*of_copy, *more)
+        (problem,) = said.data["problems"]
+        assert said.code == 3
+        assert "is an older copy: its last checkpoint is 1 of lineage files-" in problem["what"]
+        assert "give the checkpoint location that continues it" in problem["remedy"]
+        assert flip27(*of_copy, *more, *REMOVE).code == 1
+    assert below(tmp_path) == before
+    assert flip27("retire", query.checkpoint, "--state", state).code == 0
+    rolled_back = ("--option", "allowRolledBackCheckpoint=true")
+    assert outcomes(flip27(*of_copy, *rolled_back, *REMOVE))["state"] == "removed"

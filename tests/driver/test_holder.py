@@ -118,14 +118,20 @@ def test_a_plan_depends_only_on_the_stored_state_S95(
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=2)))
     planned = holder.plan(INITIAL, first)
     second = through_spark(holder.latest_offset(first, Limits(files=2)))
-    files = dict(store.files) if isinstance(store, MemoryStore) else {}
+
+    def stored_files() -> dict[str, bytes]:
+        """All but the records of drivers: a new process shows that it is alive."""
+        stored = store.files.items() if isinstance(store, MemoryStore) else ()
+        return {name: data for name, data in stored if "/drivers/" not in name}
+
+    before = stored_files()
     assert holder.plan(INITIAL, first) == planned
     fresh = holder_of(source, store)
     assert fresh.plan(INITIAL, first) == planned
     assert fresh.plan(INITIAL, first) == planned
     assert read_ids(source, fresh.plan(first, second)) == ["c"]
     assert sorted(read_ids(source, planned)) == ["a", "b"]
-    assert not isinstance(store, MemoryStore) or store.files == files
+    assert stored_files() == before
 
 
 def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(

@@ -51,13 +51,11 @@ class Life:
         options: the options of the present run.
         state: the state location.
         is_repeatable: whether another action of a batch sees the same rows.
-        must_refuse: whether the checkpoint location is an older copy that the state must show.
         is_refused: whether the query rightly refuses to continue although all faults have ended.
     """
 
     OPTIONS: ClassVar[Mapping[str, Sequence[str | None]]] = {}
     is_repeatable: ClassVar[bool] = True
-    must_refuse = False
     is_refused = False
 
     def __init__(self, simulation: Simulation, state: str = STATE) -> None:

@@ -67,6 +67,7 @@ class Query(SparkQuery):
         advancing: the process of the attempt that ran last.
         forsaken: running attempts whose result no longer counts.
         stages_differ: what differed when a batch was planned a second time.
+        must_refuse: whether the checkpoint location is an older copy that the state must show.
     """
 
     def __init__(self, machine: Simulation, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
@@ -76,6 +77,7 @@ class Query(SparkQuery):
         self.cores = cores
         self.forsaken: list[RunningAttempt] = []
         self.stages_differ: str | None = None
+        self.must_refuse = False
         super().__init__(given.resolve(), given.arrow_schema(), None)
 
     @property

@@ -417,7 +417,7 @@ class Simulation:
         names = [Offset.from_json(as_value(text)).name for text in logs.offsets]
         # A copy from before the first data names no state.
         is_shown = names[kept - 1] is not None and len({names[number] for number in undone}) > 1
-        self.life.must_refuse = is_shown and _ALLOWED not in self.life.options
+        self.query.must_refuse = is_shown and _ALLOWED not in self.life.options
         del logs.offsets[kept:]
         logs.commits &= set(range(kept))
         query.restore_sink()
@@ -552,7 +552,7 @@ class Simulation:
         if isinstance(cause, Flip27Error):
             self._has_a_remedy(cause)
             if _ALLOWED in cause.remedy:
-                self.life.must_refuse = False
+                self.query.must_refuse = False
                 self.life.options[_ALLOWED] = "true"
         self.stop_query()
 
@@ -652,7 +652,7 @@ class Simulation:
         Raises:
             DefectFound: the state shows that it is older, and the query has committed a batch.
         """
-        if self.life.must_refuse:
+        if self.query.must_refuse:
             raise DefectFound("an older copy of the checkpoint location was used")
         if self.random.random() < 0.5:
             self.life.options.pop(_ALLOWED, None)

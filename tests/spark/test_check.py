@@ -65,18 +65,33 @@ def _takes(parse: Callable[[str], object], name: str) -> bool:
     return True
 
 
-def test_a_setting_that_spark_refuses_is_named_with_its_value(tmp_path: Path) -> None:
-    (tmp_path / "spark.conf").write_text("spark.sql.session.timeZone Mars/Phobos\nspark.ui.enabled false\n")
-    words = ["check", "--master", "local[1]", "--properties-file", str(tmp_path / "spark.conf"), "--json"]
+def failure_of(*words: str) -> dict[str, str]:
+    """The check that fails on a session with these options."""
     program = "import sys; from flip27_source.cli.main import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", program, *words, "--schema", "id long"],
+        [sys.executable, "-c", program, "check", *words, "--json", "--schema", "id long"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 3, done.stdout + done.stderr
     (wrong,) = [item for item in json.loads(done.stdout)["findings"] if item["status"] == "failed"]
+    return dict(wrong)
+
+
+def test_why_spark_does_not_start_is_one_line_and_a_setting_is_not_blamed_on_java() -> None:
+    url = failure_of("--master", "local[x]")
+    assert url["found"].endswith(
+        "started: org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'"
+    )
+    setting = failure_of("--master", "local[1]", "--conf", "spark.executor.instances=abc")
+    assert "see what Spark has printed" in setting["remedy"]
+    assert "\n" not in setting["found"]
+
+
+def test_a_setting_that_spark_refuses_is_named_with_its_value(tmp_path: Path) -> None:
+    (tmp_path / "spark.conf").write_text("spark.sql.session.timeZone Mars/Phobos\nspark.ui.enabled false\n")
+    wrong = failure_of("--master", "local[1]", "--properties-file", str(tmp_path / "spark.conf"))
     assert wrong["check"] == "spark"
     assert "'Mars/Phobos'" in wrong["found"]
     assert '"spark.sql.session.timeZone"' in wrong["found"]

@@ -128,7 +128,8 @@ def test_after_a_restart_the_uncommitted_batch_is_planned_first() -> None:
     batch = engine.run_batch()
     assert batch is not None
     assert (batch.batch_id, batch.is_replay, batch.rows) == (1, True, ((3,),))
-    assert engine.passed[before].step is Step.PLANNED
+    of_state = (Step.STATE_WRITE, Step.STATE_WRITTEN)  # the driver shows that it is alive
+    assert next(at.step for at in engine.passed[before:] if at.step not in of_state) is Step.PLANNED
 
 
 def test_a_repeated_batch_is_in_the_sink_once() -> None:

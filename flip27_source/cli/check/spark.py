@@ -110,10 +110,18 @@ def session(settings: SessionSettings) -> Iterator[SparkSession]:
     except Flip27Error:
         raise
     except Exception as error:
-        remedy = "check JAVA_HOME and the master (--master, --properties-file or spark-defaults.conf)"
+        remedy = (
+            "see what Spark has printed; check JAVA_HOME, the master and the settings (--master, --conf, "
+            "--properties-file or spark-defaults.conf)"
+        )
         if settings.remote is not None:
             remedy = "check the URL of --remote, and that the Spark Connect server runs"
-        raise _no_session(f"{type(error).__name__}: {error}", remedy) from error
+        # The text of the JVM's error begins with its class; that of py4j contains all calls.
+        of_jvm = getattr(error, "java_exception", None)
+        said = _first_line(error) if of_jvm is None else _first_line(of_jvm.toString())
+        raise _no_session(
+            said if of_jvm is not None else f"{type(error).__name__}: {said}", remedy
+        ) from error
     try:
         _check_settings(spark)
         yield spark
@@ -219,5 +227,5 @@ def wrong_schema(error: Exception) -> SchemaError:
     )
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: object) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "")

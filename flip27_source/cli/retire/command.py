@@ -9,7 +9,7 @@ import typer
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.leftovers import Leftover
-from flip27_source.snapshots.locations import chosen_lineage, find_lineages
+from flip27_source.snapshots.locations import chosen_lineage, find_lineages, normal_location
 from flip27_source.snapshots.spark_checkpoint import OFFSETS
 from flip27_source.snapshots.store import open_store
 
@@ -104,6 +104,7 @@ def retire(
 def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str | None]:
     """The sources to retire, and Spark's checkpoint location if ``place`` is one."""
     storage, states = stored.files.options, stored.state_locations or ()
+    place = normal_location(place)
     lineages = find_lineages(place, storage, state_locations=states, even_missing=True)
     if lineages[0].is_savepoint:
         raise StateLocationError(
@@ -112,7 +113,7 @@ def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str |
         )
     sources = [StoredSource(lineage=lineage, storage=storage) for lineage in lineages]
     is_checkpoint = OFFSETS in open_store(place, storage).list("")
-    if not is_checkpoint and (lineages[0].parent or "").startswith(f"{place.rstrip('/')}/"):
+    if not is_checkpoint and (lineages[0].parent or "").startswith(f"{place}/"):
         # An interrupted removal leaves only the names of lineages below what was a checkpoint.
         is_checkpoint = not any(one.removal is None or one.removal.files() for one in sources)
     checkpoint = place if is_checkpoint else None

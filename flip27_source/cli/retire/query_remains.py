@@ -30,7 +30,7 @@ from flip27_source.snapshots.spark_checkpoint import batches_of, files_of_checkp
 from flip27_source.snapshots.store import Store, open_store
 from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.source import stored_enumerator
-from flip27_source.source_options import CORE_OPTIONS
+from flip27_source.source_options import ALLOW_ROLLED_BACK_CHECKPOINT, CORE_OPTIONS
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.stored_json import decode_json
 
@@ -188,7 +188,7 @@ class RetiredQuery:
         things = [*elsewhere, *self._savepoints(), *self._states(), *self._schemas(), *self._of_spark()]
         return Remains(
             things=[replace(thing, remove=None) if thing.kind in self.kept else thing for thing in things],
-            problems=[*problems, *self._missing()],
+            problems=[*problems, *self._missing(), *self._continued_elsewhere()],
             notes=[f"{source.lineage.name}: {note}" for source in self.sources for note in source.notes],
         )
 
@@ -256,6 +256,21 @@ class RetiredQuery:
                     f"have; if the state was removed before: --keep {STATE}",
                 )
                 yield Problem(lineage=name, error=error)
+
+    def _continued_elsewhere(self) -> Iterator[Problem]:
+        """The lineages that are continued by another checkpoint location, which is newer than this one."""
+        if self._options()[ALLOW_ROLLED_BACK_CHECKPOINT]:
+            return
+        for source in self.sources:
+            said = History(source.store, source.lineage).continued_elsewhere()
+            if said is not None:
+                error = StateLocationError(
+                    said,
+                    remedy="give the checkpoint location that continues it, if its query will not run again, "
+                    "and delete older copies. If there is no other: --option "
+                    f"{ALLOW_ROLLED_BACK_CHECKPOINT.name}=true",
+                )
+                yield Problem(lineage=source.lineage.name, error=error)
 
     def _options(self) -> Options:
         declared = {option.name: option for option in CORE_OPTIONS}
