@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, SourceEnd, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.errors import OptionError
 from flip27_source.options import FirstStartOption, NextBatchOption, Option, Options, integer, optional
@@ -109,6 +109,10 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             return None
         cut = split.next + rows * split.step
         return BoundedRange(read=replace(split, end=cut), rest=replace(split, next=cut))
+
+    def switch_position(self, end: SourceEnd[SequenceSplit]) -> str:
+        """The first number that is not read."""
+        return str(self.options_given[END])
 
 
 def _first_splits(options: Options) -> Iterator[SequenceSplit]:

@@ -4,8 +4,9 @@ Authors of sources import from here; this module does not import pyspark until i
 """
 
 from ._version import __version__
+from .chains import hybrid
 from .discovery import DiscoveringEnumerator, Discovery
-from .enumerator import Backlog, BoundedRange, Budget, Division, SplitEnumerator
+from .enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
 from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import (
     CompletesPositions,
@@ -74,6 +75,7 @@ __all__ = [
     "ReturnSplit",
     "SamplesSplits",
     "Segment",
+    "SourceEnd",
     "SourceEvent",
     "SourceReaderContext",
     "SourceSplit",
@@ -84,6 +86,7 @@ __all__ = [
     "SplitSize",
     "YieldsProgress",
     "__version__",
+    "hybrid",
     "parsed",
     "register",
     "start_in_turn",

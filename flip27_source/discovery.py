@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
-from .event_time import place_of
+from .event_time import event_time_of, place_of
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
@@ -88,6 +89,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         self._pages: deque[Page[SplitT]] = deque()
         self._by_event_time = options.get(EVENT_TIME_ORDER.name, False) and not context.reads_once
         self._waiting_changes = 0
+        # After how many changes, all splits that wait begin at a time or later.
+        self._waits_after: tuple[int, int] | None = None
         self._ahead: Any = None
         self._stored_splits = stored_splits(type(self))
         self._stored_positions = StoredValues(
@@ -111,10 +114,31 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     def start(self) -> None:
         """Start discovery."""
         bounded = self.context.boundedness is Boundedness.BOUNDED
+        self._look(None if bounded else self.options_given[DISCOVERY_INTERVAL])
+
+    def look_again(self) -> None:
+        """Look once more in a bounded run: for what has come since, and for what a listing has left out."""
+        self._look(None)
+
+    def waits_only_from(self, time_us: int) -> bool:
+        """Whether splits wait, and all begin at this event time, in microseconds since 1970, or later."""
+        waiting = [page for page in self._pages if page.left]
+        first = [_begins_at(page.splits[page.taken]) for page in waiting]
+        # They tell it in nearly all cases: this is asked for each split.
+        if not self._by_event_time or not first or min(first) < time_us:
+            return False
+        if self._waits_after != (self._waiting_changes, time_us):
+            rest = chain.from_iterable(page.splits[page.taken :] for page in waiting)
+            if any(_begins_at(split) < time_us for split in rest):
+                return False
+            self._waits_after = self._waiting_changes, time_us
+        return True
+
+    def _look(self, period_s: float | None) -> None:
         self.context.call_async(
             self._discover_next,
             self._discovered,
-            period_s=None if bounded else self.options_given[DISCOVERY_INTERVAL],
+            period_s=period_s,
             retry=RetryPolicy(retries=self.options_given[DISCOVERY_RETRIES]),
         )
 
@@ -352,6 +376,11 @@ class Page(Generic[SplitT]):
             self._sizes = None
             self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
+
+
+def _begins_at(split: Any) -> float:
+    times = event_time_of(split)
+    return float("-inf") if times is None else times.earliest_us
 
 
 def _without(whole: Backlog, part: Backlog) -> Backlog:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic
 
 from .enumerator_context import SplitEnumeratorContext
 from .errors import ContractError, DataLossError
+from .event_time import EventTimeRange
 from .events import SourceEvent
 from .options import Option, Options
 from .split import SplitSize, SplitT, size_of
@@ -103,6 +104,21 @@ class Backlog:
         return numbers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEnd(Generic[SplitT]):
+    """A source of a chain that has been read to its end.
+
+    Attributes:
+        began: when it was started for the first time, by the driver's clock.
+        last: the event times of the split that ends last; None if no split has any.
+        live: the live splits, at the positions that they have reached.
+    """
+
+    began: dt.datetime
+    last: EventTimeRange | None
+    live: Sequence[SplitT]
+
+
 UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
 
 
@@ -132,6 +148,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     splits`` show ``lsn=500``, and ``set-position`` takes ``{"lsn": 500}``."""
     event_types: ClassVar[tuple[type[SourceEvent], ...] | None] = None
     """Types of the events that it accepts; None: the annotation of ``handle_source_event``."""
+    switch_defaults: ClassVar[Mapping[str, str]] = {}
+    """Options, by name, that it has in a chain if it starts where the source before has ended."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         """``state`` is None only on the first start. Do no I/O here, but in :meth:`start`."""
@@ -286,6 +304,60 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             # The next batch stops the query for this loss; the batch that is being planned need not fail.
             return UNKNOWN_BACKLOG
         return Backlog.of(size_of(cut.read) for cut in cuts if cut is not None)
+
+    def end_of_data(self, live: Sequence[SplitT]) -> bool:
+        """Nothing is left to read: every batch is complete, no split waits, and no live split has data now.
+
+        Called when the next batch would be empty, once no first round of asynchronous work is awaited. If it
+        returns True, the live splits are finished, and planning goes on with what the enumerator has then.
+        """
+        return False
+
+    @classmethod
+    def beginning(cls, options: Options) -> dt.datetime | None:
+        """The event time at which the data of the source begins, for ``readUntil=next`` of the source before
+        it in a chain; None: the source before has to be read to its end. Runs on a thread; I/O is allowed.
+        """
+        return None
+
+    @classmethod
+    def left_at_end(cls, options: Options) -> tuple[str, str] | None:
+        """What a bounded run leaves for a later one although it exists, and the remedy; None: nothing.
+
+        In a chain no later run follows.
+        """
+        return None
+
+    @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        """Whether a start with these options, by name, begins at the present end of the data.
+
+        A chain cannot be rewound to before such a start, because the data since then would not come again.
+        """
+        return False
+
+    @classmethod
+    def switch_kind(cls, options: Options) -> str | None:
+        """What :meth:`switch_position` will tell: ``time`` or ``text``; None: nothing. No I/O.
+
+        The default follows from the annotation of its result.
+        """
+        if cls.switch_position is SplitEnumerator.switch_position:
+            return None
+        told = str(cls.switch_position.__annotations__.get("return", ""))
+        return "text" if "str" in told and "datetime" not in told else "time"
+
+    def switch_position(self, end: SourceEnd[SplitT]) -> dt.datetime | str | None:
+        """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.
+
+        Called once, at the end of its data (FLIP-150: the switch of a HybridSource). What it returns becomes
+        the ``{switch}`` in the options of the next source.
+
+        Returns:
+            An event time; or the text of another place, such as a number or an LSN. None: the source was
+            empty, so the next one starts at its beginning. The default is the largest event time.
+        """
+        return None if end.last is None else end.last.latest
 
     def close(self) -> None:
         """End the run; not called if the process is killed."""

@@ -225,6 +225,19 @@ class LimitsEdits(ABC):
         """
 
 
+class ComposedOfSources(ABC):
+    """Optional mix-in of an enumerator that consists of other sources: its class follows from the options."""
+
+    @classmethod
+    @abstractmethod
+    def composed(cls, raw_options: Mapping[str, str]) -> type[Any]:
+        """The class for these options, by name in lower case; those of the first start are enough.
+
+        Raises:
+            OptionError, RegistryError, ContractError: a source is missing, unknown or invalid.
+        """
+
+
 _FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CompletesPositions, CutsSomeSplits, LimitsEdits)
 
 

@@ -37,6 +37,12 @@ class Flip27Error(Exception):
         error: Flip27Error = functools.partial(reduced[0], remedy=remedy)(*reduced[1])
         return error
 
+    def placed(self, where: str) -> Flip27Error:
+        """The same error with the place that it concerns in front of its text."""
+        make, given, *_ = tuple(self.__reduce__())
+        error: Flip27Error = make(f"{where}: {self.what}", *given[1:])  # type: ignore[operator, index]
+        return error
+
 
 LONGEST_KEPT = 2000
 """Maximum length, in characters, of an error text that is stored in the state."""

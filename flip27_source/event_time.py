@@ -35,9 +35,34 @@ class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
     latest_us: int
 
     @property
+    def earliest(self) -> dt.datetime:
+        """The smallest time, in UTC."""
+        return _moment(self.earliest_us)
+
+    @property
+    def latest(self) -> dt.datetime:
+        """The largest time, in UTC."""
+        return _moment(self.latest_us)
+
+    @property
     def middle_2us(self) -> int:
         """The middle, times two: by the middles splits are put in order."""
         return self.earliest_us + self.latest_us
+
+
+def microseconds_of(moment: dt.datetime) -> int:
+    """A time in microseconds since the epoch; one without a zone is in UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH.replace(tzinfo=dt.UTC)) // (
+        _MICROSECOND
+    )
+
+
+def _moment(microseconds: int) -> dt.datetime:
+    """A time; one beyond the years 1 to 9999 is the nearest of these."""
+    try:
+        return _EPOCH.replace(tzinfo=dt.UTC) + microseconds * _MICROSECOND
+    except OverflowError:
+        return (dt.datetime.min if microseconds < 0 else dt.datetime.max).replace(tzinfo=dt.UTC)
 
 
 class EventTimeBucket(msgspec.Struct, frozen=True, array_like=True):

@@ -54,7 +54,8 @@ class _Parser(functools.partial[Any]):
     default: Any = None
 
 
-_ANY_TEXT: Any = _Parser(str)
+ANY_TEXT: Any = _Parser(str)
+"""The parser of an option that declares none."""
 
 
 class Change(enum.Enum):
@@ -94,7 +95,7 @@ class Option(Generic[T]):
     """
 
     name: str
-    parse: Callable[[str], T] = _ANY_TEXT
+    parse: Callable[[str], T] = ANY_TEXT
     default: T = _REQUIRED
     doc: str
     default_text: str | None = None

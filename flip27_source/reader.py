@@ -332,6 +332,15 @@ class KnowsEventTimes(ABC):
         """
 
 
+class ComposedOfReaders(ABC):
+    """Optional mix-in of a reader that consists of the readers of other sources."""
+
+    @classmethod
+    @abstractmethod
+    def composed(cls, enumerator: type[Any]) -> type[SplitReader[Any]]:
+        """The class for an enumerator that consists of sources (``ComposedOfSources``)."""
+
+
 class ReadsEventTimeBuckets:
     """Optional mix-in of a reader of files: of a split with a ``bucket`` it delivers only the rows in that.
 

@@ -23,6 +23,7 @@ _BUILT_IN = {
     ENUMERATOR_GROUP: {
         "files": "flip27_source.enumerators.files.enumerator:FilesEnumerator",
         "http": "flip27_source.enumerators.http_api.enumerator:HttpEnumerator",
+        "hybrid": "flip27_source.enumerators.hybrid.enumerator:HybridEnumerator",
         "kafka": "flip27_source.enumerators.kafka.enumerator:KafkaEnumerator",
         "mysql": "flip27_source.enumerators.mysql.enumerator:MysqlEnumerator",
         "postgres": "flip27_source.enumerators.postgres.enumerator:PostgresEnumerator",
@@ -36,6 +37,7 @@ _BUILT_IN = {
         "csv": "flip27_source.readers.csv_lines.reader:CsvLinesReader",
         "feather": "flip27_source.readers.columnar.arrow_files:ArrowReader",
         "http": "flip27_source.readers.http_api.reader:HttpReader",
+        "hybrid": "flip27_source.readers.hybrid:HybridReader",
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",
         "kafka": "flip27_source.readers.kafka.reader:KafkaReader",
         "orc": "flip27_source.readers.columnar.orc:OrcReader",

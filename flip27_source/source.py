@@ -12,11 +12,11 @@ from typing import Any, get_args
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
-from .enumerator_mixins import PerformsActions, check_bases
-from .errors import ContractError, OptionError
+from .enumerator_mixins import ComposedOfSources, PerformsActions, check_bases
+from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
-from .reader import ReadsEventTimeBuckets, SplitReader, YieldsProgress
+from .reader import ComposedOfReaders, ReadsEventTimeBuckets, SplitReader, YieldsProgress
 from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enumerator, find_reader
 from .schemas.inference import FindsSchema
 from .source_options import (
@@ -106,11 +106,11 @@ class Source:
                     remedy='add .option("reader", "json"), or csv, parquet, text, binary, '
                     "package.module:Class",
                 )
-            reader = find_reader(reader_name)
+            reader = reader_class(enumerator, reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values({**implied, **enumerator.implied_options(options)})
         _check_targets(options, reader)
-        _check_event_time_order(options, enumerator, reader)
+        check_event_time_order(options, enumerator, reader)
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         return cls(
@@ -143,6 +143,8 @@ def chosen_enumerator(
                 "postgres, sql, http, or another enumerator",
             )
         enumerator = find_enumerator(name)
+    if issubclass(enumerator, ComposedOfSources):
+        enumerator = enumerator.composed(names)
     check_bases(enumerator)
     for given, count in Counter(enumerator.position_names.values()).items():
         if count > 1:
@@ -157,6 +159,38 @@ def named_reader(raw_options: Mapping[str, str], enumerator: type[SplitEnumerato
     """The reader that the options name, or that the enumerator brings; None if there is none."""
     names = {key.lower(): value for key, value in raw_options.items()}
     return names.get(READER.name, enumerator.default_reader)
+
+
+def reader_class(enumerator: type[SplitEnumerator[Any]], name: str) -> type[SplitReader[Any]]:
+    """The class of the reader with this name, for a source with this enumerator.
+
+    Raises:
+        RegistryError: the name is unknown, or the class cannot be imported.
+        OptionError: only one of the two consists of sources.
+    """
+    found = find_reader(name)
+    if issubclass(found, ComposedOfReaders) is not issubclass(enumerator, ComposedOfSources):
+        raise OptionError(
+            f"option reader is {name}, and the enumerator is {enumerator.__qualname__}",
+            remedy="remove the option reader: each source of a chain has a reader of its own, such as "
+            "hybrid.1.reader, and no other source has the reader of a chain",
+        )
+    return found.composed(enumerator) if issubclass(found, ComposedOfReaders) else found
+
+
+def stored_enumerator(name: str, start_options: Mapping[str, str]) -> type[SplitEnumerator[Any]]:
+    """The enumerator's class of a stored source, by the name and the options that its state has.
+
+    Raises:
+        RegistryError: the class cannot be found here.
+    """
+    kind = find_enumerator(name)
+    if not issubclass(kind, ComposedOfSources):
+        return kind
+    try:
+        return kind.composed({option.lower(): text for option, text in start_options.items()})
+    except OptionError as error:
+        raise RegistryError(f"the sources of {name} are not known: {error.what}") from error
 
 
 def uid_of(options: Options, enumerator_name: str) -> str:
@@ -181,10 +215,14 @@ def declared_options(
     return (*core, *enumerator.options, *reader.options)
 
 
-def _check_event_time_order(
+def check_event_time_order(
     options: Options, enumerator: type[SplitEnumerator[Any]], reader: type[SplitReader[Any]]
 ) -> None:
-    """Refuse eventTimeOrder for a source whose splits cannot be put in order before they are read."""
+    """Refuse eventTimeOrder for a source whose splits cannot be put in order before they are read.
+
+    Raises:
+        OptionError: they cannot, or an option needs that order.
+    """
     if not options.get(EVENT_TIME_ORDER.name, False):
         if options.get(WATERMARK_DELAY.name) is not None:
             raise OptionError(

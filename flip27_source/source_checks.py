@@ -6,9 +6,13 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .errors import Flip27Error, kept_text
 from .options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Status(enum.StrEnum):
@@ -103,6 +107,19 @@ class ChecksBeforeStart(ABC):
 
         It is called before each start, also of a query that continues, so it must not refuse what is
         unreachable only for a moment, and what the run itself would wait for.
+        """
+
+
+class ChecksGivenSchema(ABC):
+    """Optional mix-in of an enumerator: a schema that the user gives has to fit."""
+
+    @classmethod
+    @abstractmethod
+    def check_given_schema(cls, schema: pa.Schema, options: Options) -> None:
+        """Refuse a schema that cannot be read. Called before each start; no I/O.
+
+        Raises:
+            SchemaError: the schema does not fit.
         """
 
 

@@ -5,6 +5,7 @@ Before a page runs, its files and servers are prepared; afterwards the results o
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import shutil
@@ -16,17 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits, savepoints
+from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.readers.sequence import SequenceReader
 from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.kafka.reading import stream
 from tests.http_api import http_api
-from tests.kafka_server import kafka_broker
+from tests.kafka_server import Record, kafka_broker
 from tests.mysql_server import HOST, mysql_server
 from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint_named_as_on_the_page
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
@@ -97,6 +100,29 @@ def event_time(page: PageRun) -> None:
     page.run()
     windows = delivered(page.names["counts"], "event_time", mode="complete")
     assert sorted(row["count"] for row in windows) == [1, 1, 1]
+
+
+def hybrid(page: PageRun) -> None:
+    page.place("/archive/orders").mkdir(parents=True)
+    begin = dt.datetime(2026, 1, 3, 13, tzinfo=dt.UTC)
+    records = [
+        {"topic": "orders", "partition": 0, "offset": n, "timestamp": begin + n * dt.timedelta(minutes=4)}
+        for n in range(8)
+    ]
+    archived = pa.Table.from_pylist(records[:5], record_schema(include_headers=False))
+    pq.write_table(archived, page.place("/archive/orders/1.parquet"))
+    with kafka_broker() as broker:
+        broker.topic(name="orders")
+        for record in records:
+            sent_ms = round(record["timestamp"].timestamp() * 1000)
+            broker.produce("orders", [Record(value=None, timestamp_ms=sent_ms)])
+        page.places |= {"kafka1:9092": broker.address}
+        page.run()
+        both = [row.offset for row in delivered(page.names["records"], "hybrid")]
+        once = [row.offset for row in delivered(page.names["orders"], "hybrid_once")]
+    # The largest time is that of offset 4, and ten minutes before it was that of offset 1.5.
+    assert sorted(both) == [0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7]
+    assert sorted(once) == list(range(8))
 
 
 def native(page: PageRun) -> None:
@@ -338,6 +364,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/edits.md": edits_page,
     "docs/event_time.md": event_time,
     "docs/files.md": files,
+    "docs/hybrid.md": hybrid,
     "docs/native.md": native,
     "docs/http.md": http,
     "docs/kafka.md": kafka,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from flip27_source.coordination.context import CoordinatorSettings, Handler
@@ -20,6 +22,7 @@ from flip27_source.enumerator_context import Boundedness, RetryPolicy
 from flip27_source.events import ReturnSplit
 from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
+from flip27_source.readers.sequence import SequenceReader
 from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
@@ -326,3 +329,18 @@ def within(seconds: float, work: Callable[[], Any]) -> bool:
     thread.start()
     thread.join(seconds)
     return not thread.is_alive()
+
+
+LINES = pa.schema([pa.field("value", pa.string())])
+
+
+class NumbersAsLines(SequenceReader):
+    """Reads numbers as the lines that files have."""
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return LINES
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(split):
+            yield pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=LINES)

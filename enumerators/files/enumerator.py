@@ -6,6 +6,7 @@ format can be read in parts.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
-from flip27_source.enumerator import Backlog
+from flip27_source.enumerator import Backlog, SourceEnd
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
@@ -42,7 +43,12 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits
 from flip27_source.source_checks import ChecksBeforeStart, ChoosesReader
-from flip27_source.source_options import DISCOVERY_RETRIES, MAX_PARTITION_BYTES, READER_BY_NAMES
+from flip27_source.source_options import (
+    DISCOVERY_RETRIES,
+    EVENT_TIME_ORDER,
+    MAX_PARTITION_BYTES,
+    READER_BY_NAMES,
+)
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -194,6 +200,26 @@ class FilesEnumerator(
         times = {file.split_id: file.event_time for file in files}
         self._waits_for_times = False
         self._sort_waiting(lambda file: replace(file, event_time=times.get(file.split_id, file.event_time)))
+
+    @classmethod
+    def left_at_end(cls, options: Options) -> tuple[str, str] | None:
+        if options[opts.DISCOVERY] != "notifications":
+            return None
+        return "messages that come while it is read are left for a later run", "set its discovery to listing"
+
+    @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        return start_options.get(opts.INCLUDE_EXISTING_FILES.name, "true").strip().lower() == "false"
+
+    @classmethod
+    def switch_kind(cls, options: Options) -> str | None:
+        return "time" if options[EVENT_TIME_ORDER] else None
+
+    def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
+        """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
+        if end.last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
+            return super().switch_position(end)
+        return end.last.earliest
 
     def _cut_waiting(self) -> None:
         """Cut whole files that wait since an earlier run, which had wider buckets or none.

@@ -207,12 +207,16 @@ class Cluster:
             return None
         lengths = [(ends[key] - offset, key) for key, offset in unread.items()]
         sampled = [key for _, key in sorted(lengths, reverse=True)[:_MOST_SAMPLED]]
+        return min(self.times_ms({key: unread[key] for key in sampled}).values(), default=None)
+
+    def times_ms(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The time of the first record at each of these offsets or later, for those that arrived in time."""
         # A new consumer for each call: librdkafka 2.16 can crash when a topic that a consumer has read is
         # recreated.
         values = {**self._properties.values, **_SMALL_FETCHES}
         with closing(new_consumer(replace(self._properties, values=values))) as consumer:
-            consumer.assign([imported().TopicPartition(*key, unread[key]) for key in sampled])
-            return min(_first_times(consumer, len(sampled), self._properties.clients).values(), default=None)
+            consumer.assign([imported().TopicPartition(*key, offset) for key, offset in offsets.items()])
+            return _first_times(consumer, len(offsets), self._properties.clients)
 
     def _answers(self, places: Mapping[TopicPartition, int]) -> list[Any]:
         """The offset or the error of each partition."""

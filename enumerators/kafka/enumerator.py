@@ -6,10 +6,11 @@ on another thread; :mod:`.assigner` decides what is read.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,8 +24,22 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties, 
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.split import KafkaSplit, divided, fields_at, offsets_between, range_split
-from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, ending, starting
+from flip27_source.enumerators.kafka.split import (
+    KafkaSplit,
+    divided,
+    fields_at,
+    offsets_between,
+    range_split,
+    split_id_of,
+)
+from flip27_source.enumerators.kafka.start_positions import (
+    ON_EXPIRED_START,
+    START_AND_END_OPTIONS,
+    STARTING_OFFSETS,
+    STARTING_STRATEGY,
+    ending,
+    starting,
+)
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
@@ -47,6 +62,11 @@ class KafkaEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
+    # A partition without records since the source before has ended starts at its end.
+    switch_defaults: ClassVar[Mapping[str, str]] = {
+        STARTING_STRATEGY.name: "latest",
+        ON_EXPIRED_START.name: "loss",
+    }
     clock: ClassVar[Clock] = Clock()
     implied_options = staticmethod(opts.implied_options)
     fields_at = staticmethod(fields_at)
@@ -111,6 +131,20 @@ class KafkaEnumerator(
         from flip27_source.enumerators.kafka.check import findings
 
         return findings(options)
+
+    @classmethod
+    def starts_now(cls, start_options: Mapping[str, str]) -> bool:
+        """Whether partitions start at their ends; a place for each is not looked into."""
+        given = {option.name for option in START_AND_END_OPTIONS} & start_options.keys()
+        offsets = start_options.get(STARTING_OFFSETS.name, "latest").strip().lower()
+        return given <= {STARTING_OFFSETS.name, STARTING_STRATEGY.name} and offsets == "latest"
+
+    @classmethod
+    def beginning(cls, options: Options) -> dt.datetime | None:
+        """The time from which on every partition has its records."""
+        from flip27_source.enumerators.kafka.beginning import beginning_of
+
+        return beginning_of(options)
 
     @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:
@@ -302,6 +336,13 @@ class KafkaEnumerator(
             result = self._results.popleft()
             if result.problem is not None:
                 raise result.problem
+            for key in result.expired:
+                self.context.report_data_loss(
+                    f"records of {split_id_of(*key)} at {self._first.option} may have been removed: it "
+                    "began earlier once, and begins at that time or later, or has no record left",
+                    split_id=split_id_of(*key),
+                    remedy="set onExpiredStart=continue to start where it begins now",
+                )
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms

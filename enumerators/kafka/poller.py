@@ -23,7 +23,7 @@ from flip27_source.enumerators.kafka.split import (
     TopicPartition,
     split_id_of,
 )
-from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
+from flip27_source.enumerators.kafka.start_positions import ON_EXPIRED_START, STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import AccessError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
@@ -81,6 +81,7 @@ class PollResult:
         tops: the high watermarks of partitions that end before what was planned: with read_committed, an open
             transaction ends a partition earlier than read_uncommitted did.
         resolved: offsets of new partitions, and of the positions that were request.
+        expired: new partitions that begin at the starting time or later, because older records were removed.
         stops: in a batch read, where this query stops reading the partitions.
         problem: why the query has to fail although a retry is left: a mistake in an option, or brokers that a
             first start cannot reach, or that refuse its user.
@@ -94,6 +95,7 @@ class PollResult:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     tops: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
+    expired: tuple[TopicPartition, ...] = ()
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
     problem: Flip27Error | None = None
@@ -179,6 +181,7 @@ class ClusterPoller:
             starts=starts,
             tops=self._connected.high_watermarks(short),
             resolved=resolved,
+            expired=() if request.known is not None else self._expired(present, resolved),
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
         )
@@ -281,6 +284,16 @@ class ClusterPoller:
             # An edit moves a partition to its end if no record is as young as the edit's time.
             return self._offsets(positions, ends)
         return self._all_offsets(self._first, present, ends, is_start=True)
+
+    def _expired(
+        self, present: list[TopicPartition], starts: Mapping[TopicPartition, int]
+    ) -> tuple[TopicPartition, ...]:
+        """The partitions that start by time where they begin, although they began earlier once."""
+        if self._options[ON_EXPIRED_START] != "loss":
+            return ()
+        timed = [key for key, at in self._given(self._first, present).items() if at.timestamp_ms]
+        begins = self._connected.offsets(dict.fromkeys(timed, EARLIEST))
+        return tuple(key for key in timed if 0 < begins.get(key, 0) == starts[key])
 
     def _all_offsets(
         self,

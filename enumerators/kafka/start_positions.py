@@ -131,6 +131,15 @@ STARTING_STRATEGY: Option[str] = FirstStartOption(
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
 )
+ON_EXPIRED_START: Option[str] = Option(
+    name="onExpiredStart",
+    parse=one_of("continue", "loss"),
+    default_text="continue; loss in a chain of sources, if the time is a {switch}",
+    doc="What it means if a partition begins with a record at the starting time or later, because older ones "
+    "were removed: continue starts there; with loss, records of that time may have been removed too, which "
+    "is a loss of data (onDataLoss).",
+    changes=Change.IGNORED,
+)
 ENDING_OFFSETS: Option[Positions | None] = _of_batch_reads(
     name="endingOffsets",
     parse=optional(offsets("latest")),
@@ -150,7 +159,8 @@ ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = _of_batch_reads(
     doc="For a batch read, a time for each partition, as JSON.",
 )
 START_AND_END_OPTIONS: tuple[Option[Any], ...] = (
-    STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_STRATEGY, ENDING_OFFSETS,
+    STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_STRATEGY, ON_EXPIRED_START,
+    ENDING_OFFSETS,
     ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP,
 )  # fmt: skip
 

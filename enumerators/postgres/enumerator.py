@@ -6,6 +6,7 @@ thread; :mod:`.assigner` decides what is read.
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerator import Backlog, BoundedRange
+from flip27_source.enumerator import Backlog, BoundedRange, SourceEnd
 from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.enumerators.postgres import options as opts
@@ -45,6 +46,7 @@ from flip27_source.enumerators.postgres.split import (
 from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.errors import EditError
+from flip27_source.event_time import EventTimeRange
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding
@@ -207,6 +209,11 @@ class PostgresEnumerator(
         slot = own_slot_name(self.options_given, self._state)
         if slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end, last=last))
+
+    def switch_position(self, end: SourceEnd[PostgresSplit]) -> dt.datetime:
+        """When the last change was committed; without changes, when the rows began to be read."""
+        committed_at = None if self._state is None else self._state.committed_at
+        return end.began if committed_at is None else EventTimeRange(committed_at, committed_at).latest
 
     def perform(self, action: AdvanceSlot) -> None:
         """Let the server remove the log that was read."""

@@ -70,6 +70,15 @@ class SqlEnumerator(ChecksSource, ChecksBeforeStart, DiscoveringEnumerator[SqlSp
     def check_source(cls, options: Options) -> Iterator[Finding]:
         return findings(options, cls._check_kinds)
 
+    @classmethod
+    def left_at_end(cls, options: Options) -> tuple[str, str] | None:
+        if options[opts.LAG] == 0:
+            return None
+        return (
+            "rows whose time is less than its lag ago are left for a later run (10 seconds by default)",
+            "set its lag to 0s, and read it when no transaction is open",
+        )
+
     def start(self) -> None:
         opts.check_sql_options(self.options_given)
         super().start()

@@ -6,12 +6,20 @@ and what the end of a window means.
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import (
+    UNKNOWN_BACKLOG,
+    Backlog,
+    BoundedRange,
+    Budget,
+    SourceEnd,
+    SplitEnumerator,
+)
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsEdits
 from flip27_source.enumerators.tables_with_log import options as opts
@@ -209,8 +217,14 @@ class TablesWithLogEnumerator(
         """Refuse to go back to before chunks were read.
 
         The older state does not have the first marks of these chunks, which tell which changes between the
-        two reads must be delivered.
+        two reads must be delivered. Nor without one: the log would be read from where it is then.
         """
+        if older is None and (windows := [split.split_id for split in undone if split.log is not None]):
+            raise EditError(
+                f"{windows[0]} would be read again as if for the first time, from where it is then: changes "
+                "since the first start would not come again",
+                remedy="go back to a checkpoint after the start of this source",
+            )
         if chunks := [split.split_id for split in undone if split.chunk is not None]:
             raise EditError(
                 f"{some_of(chunks, 3)} would be read again as if for the first time: rows that were deleted, "
@@ -304,6 +318,10 @@ class TablesWithLogEnumerator(
         """Follow the rows of these chunks in the log: waiting for them, it would never be read."""
         assigner, _ = self._at_work
         assigner.chunks_given_up([split.split_id for split in splits])
+
+    def switch_position(self, end: SourceEnd[SplitT]) -> dt.datetime | str | None:
+        """When the rows began to be read: changes since then may be among them, or not."""
+        return end.began
 
     def wants_checkpoint(self) -> bool:
         """Whether the start of the log is known and must still be stored."""

@@ -240,7 +240,8 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
                 f"split {split.split_id!r}",
                 remedy="return BoundedRange(read=..., rest=...), or None if there is nothing to read now",
             )
-        self._splits.check_split(cut.read)
+        if cut.read is not split:  # which was checked when it was assigned
+            self._splits.check_split(cut.read)
         if cut.rest is None:
             return
         self._splits.check_split(cut.rest)

@@ -44,6 +44,9 @@ from .split_rules import SplitRules
 from .subtask_reports import AcknowledgeResult, SubtaskReport
 from .waiting_queues import WaitingQueues
 
+_MOST_ENDS = 1000
+"""How often data may end in one planning; a chain of sources without data has an end for each."""
+
 _CALL_OF = {
     AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
     AcknowledgeResult.DUPLICATE: CheckpointCall.ACKNOWLEDGE_AGAIN,
@@ -168,7 +171,7 @@ class SourceCoordinator(Generic[SplitT]):
         )
         sizer = self._sizer
         bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
-        batch = self._collector.collect(bounds, steady_ms)
+        batch = self._collect(bounds, steady_ms, is_discovering)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
@@ -191,6 +194,21 @@ class SourceCoordinator(Generic[SplitT]):
             sizer.planned(batch.budget, summary.backlog)
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
+
+    def _collect(self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool]) -> Batch[SplitT]:
+        """The next batch; where the data ends, that of what the enumerator goes on with."""
+        for _ in range(_MOST_ENDS):
+            batch = self._collector.collect(bounds, steady_ms)
+            if batch or is_discovering() or not self.enumerator.end_of_data(self._ledger.live):
+                return batch
+            for split in self._ledger.live:
+                self._ledger.ended(split.split_id)
+            self._context.moved_on(())
+        raise ContractError(
+            f"end_of_data of {type(self.enumerator).__qualname__} returned True {_MOST_ENDS} times in a row, "
+            "and no split was assigned",
+            remedy="return True only if more data may follow, and False at the end of all data",
+        )
 
     def standing(self, now_ms: int) -> Snapshot[SplitT]:
         """The complete state between two batches, to which edits are applied.

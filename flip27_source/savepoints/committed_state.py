@@ -9,13 +9,13 @@ from typing import Any
 
 from ..coordination.subtask_reports import SplitStatus
 from ..enumerator_mixins import HoldsSplits
-from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument, SourceIdentity
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.spark_checkpoint import batches_of
 from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
+from ..source import stored_enumerator
 from .format import reported
 from .query_state import one_source, state_store, surely_newest_batch
 
@@ -62,7 +62,7 @@ def committed_state(
     folder, name = one_source(batch.named, state, lineage, store)
     stored = StoredLineage(store, folder)
     document = stored.document(name)
-    kind: Any = find_enumerator(document.source.enumerator)
+    kind: Any = stored_enumerator(document.source.enumerator, document.source.start_options)
     codec = SnapshotCodec(kind)
 
     def planned_in(document: CheckpointDocument) -> list[Any]:

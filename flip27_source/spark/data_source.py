@@ -60,14 +60,24 @@ class Flip27DataSource(ChecksArrival, DataSource):
         """For ``spark.read``: the source, bounded."""
         from .batch_reader import Flip27BatchReader
 
-        self._check_evolution()
+        self._check_given(schema)
         return Flip27BatchReader(self, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from .stream_reader import Flip27StreamReader
 
-        self._check_evolution()
+        self._check_given(schema)
         return Flip27StreamReader(self, schema)
+
+    def _check_given(self, schema: StructType) -> None:
+        from flip27_source.source_checks import ChecksGivenSchema
+
+        from .versions import arrow_schema
+
+        self._check_evolution()
+        source = self.source()
+        if self._schema_is_given and issubclass(source.enumerator_type, ChecksGivenSchema):
+            source.enumerator_type.check_given_schema(arrow_schema(schema), source.options)
 
     def _check_evolution(self) -> None:
         from flip27_source.schemas.new_columns import RECORDING_MODES

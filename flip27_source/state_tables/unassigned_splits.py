@@ -14,18 +14,17 @@ from ..enumerator_mixins import ForgetsSplits, HoldsSplits
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, RegistryError
 from ..options import Options
 from ..reader import SplitReader
-from ..registry import find_enumerator, find_reader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..source import declared_options
+from ..source import declared_options, reader_class, stored_enumerator
 from .history import History, StoredSplit, unassigned_pages
 
 
 def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
     """The enumerator's class; None if it cannot be found here by its name."""
     try:
-        return find_enumerator(document.source.enumerator)
+        return stored_enumerator(document.source.enumerator, document.source.start_options)
     except RegistryError:
         return None
 
@@ -33,7 +32,7 @@ def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
 def reader_of(document: CheckpointDocument) -> type[SplitReader[Any]] | None:
     """The reader's class; None if it cannot be found here by its name."""
     try:
-        return find_reader(document.source.reader)
+        return reader_class(class_of(document) or SplitEnumerator, document.source.reader)
     except RegistryError:
         return None
 

@@ -209,12 +209,20 @@ class EnumeratorRun:
         self.discover()
         checkpoint_id = 0
         # An enumerator may assign one split in each batch.
-        while splits := self.drain():
+        while splits := self.drain() or self._at_the_end():
             for split in splits:
                 yield from self._ranges_of(split, first_only=first_only)
             checkpoint_id += 1
             self.enumerator.snapshot_state(checkpoint_id)
             self.enumerator.notify_checkpoint_complete(checkpoint_id)
+
+    def _at_the_end(self) -> list[Any]:
+        """What the enumerator assigns once everything has been read."""
+        while self.enumerator.end_of_data(()) or any(not call.rounds for call in self.recorder.calls):
+            self.discover()
+            if splits := self.drain():
+                return splits
+        return []
 
     def _ranges_of(self, split: Any, *, first_only: bool) -> Iterator[Any]:
         rest = split

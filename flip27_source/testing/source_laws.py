@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import ComposedOfSources
 from ..errors import ContractError
 from ..events import ReturnSplit
 from ..reader import SplitReader, YieldsProgress
@@ -79,6 +80,8 @@ def _undisturbed(check: SourceCheck) -> None:
 
 def _a_batch_read(check: SourceCheck) -> None:
     source = check.given.resolve()
+    if issubclass(source.enumerator_type, ComposedOfSources):
+        return  # a chain is refused, because a source starts where the one before it has ended
     quarantines = source.reader_type.quarantines(source.options)
     if check.takes_events or quarantines or source.options[ON_SPLIT_ERROR] == "quarantine":
         return  # a batch read has one batch and no reports: no events, and no quarantine

@@ -13,11 +13,10 @@ import msgspec
 
 
 def position_text(split: Any, names: Mapping[str, str]) -> str:
-    """The fields of a stored split except its id, such as ``next=500``; only fields that are set."""
+    """The fields of a stored split except ids, such as ``next=500``; only fields that are set."""
     if not isinstance(split, Mapping):
         return _text(split)
-    fields = {name: value for name, value in split.items() if name != "split_id"}
-    return " ".join(f"{name}={_text(value)}" for name, value in _named(fields, names, "", ""))
+    return " ".join(f"{name}={_text(value)}" for name, value in _named(split, names, "", ""))
 
 
 def path_of(name: str, split: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -42,6 +41,8 @@ def _named(
 ) -> Iterator[tuple[str, Any]]:
     """The fields that are set, by name; ``path`` and ``shown`` are the path of ``fields`` and its name."""
     for field, value in fields.items():
+        if field == "split_id":
+            continue
         name = names.get(f"{path}{field}", f"{shown}{field}")
         if isinstance(value, Mapping):
             yield from _named(value, names, f"{path}{field}.", f"{name}.")

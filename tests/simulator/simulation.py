@@ -39,6 +39,7 @@ from flip27_source.testing.spark_side import as_value
 from flip27_source.testing.steps import Killed
 from flip27_source.values.stored_json import decode_json
 
+from .chain_life import ChainLife
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
@@ -67,10 +68,11 @@ LIVES: dict[str, type[Life]] = {
     "postgres": PostgresLife,
     "mysql": MysqlLife,
     "snapshot": SnapshotLife,
+    "chain": ChainLife,
 }
 """The kinds of lives by their names."""
 
-_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql")), "files", "files", "pages")
+_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql", "chain")), "files", "files", "pages")
 """What a seed has if no kind is named."""
 
 _RETAINED = 90

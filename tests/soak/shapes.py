@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
+from flip27_source import hybrid
 from flip27_source.cli.demo.folder import committed_files
 
 BACKLOG_FILES = 40
@@ -234,6 +235,49 @@ class Totals(Shape):
         return Count(rows=rows, lost=lost, duplicated=duplicated, complaint="; ".join(told))
 
 
+class Chain(Shape):
+    """A chain of as many sources as there can be: numbers, and every third time files of numbers."""
+
+    name = "chain"
+    feeds = ()
+    parts = 99
+    numbers = 40
+
+    def writer(self, spark: SparkSession) -> DataStreamWriter:
+        chain = hybrid(
+            *map(self._part, range(self.parts)), **self.places.state_options("chain"), maxFilesPerTrigger=2
+        )
+        return self._to_lake(
+            spark.readStream.format("flip27").options(**{**chain, **self.run_options}).load()
+        )
+
+    def count(self, arrived: int) -> Count:
+        return Count.of(
+            Counter(int(row["value"]) for row in self._lake_rows()), range(self.parts * self.numbers)
+        )
+
+    def _part(self, number: int) -> tuple[str, dict[str, Any]]:
+        first, end = number * self.numbers, (number + 1) * self.numbers
+        if number % 3 == 2:
+            folder = self.places.landing(f"part-{number}")
+            write_numbers(folder, first, end)
+            return "files", {"path": folder, "reader": "text"}
+        start = "{switch}" if number % 3 == 1 else first
+        reader = "tests.toy_sources:NumbersAsLines"
+        return "sequence", {"start": start, "end": end, "rowsPerSplit": 9, "numSplits": 2, "reader": reader}
+
+
+def write_numbers(folder: Path, first: int, end: int) -> None:
+    """Write files of nine numbers each, unless they are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for start in range(first, end, 9):
+        path = folder / f"{start}.txt"
+        if not path.exists():
+            hidden = folder / f".{uuid.uuid4().hex}"
+            hidden.write_text("".join(f"{number}\n" for number in range(start, min(start + 9, end))))
+            hidden.rename(path)
+
+
 TALKING = {"enumerator": "tests.audited_source:AuditedEnumerator", "reader": "tests.soak.source:SoakReader"}
 
 
@@ -341,7 +385,7 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 SHAPES: dict[str, Callable[[Places, Mapping[str, str]], Shape]] = {
-    shape.name: shape for shape in (Files, Archived, SelfUnion, Join, Totals, Talking, ThreeActions)
+    shape.name: shape for shape in (Files, Archived, SelfUnion, Join, Totals, Chain, Talking, ThreeActions)
 }
 
 

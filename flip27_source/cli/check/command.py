@@ -32,6 +32,7 @@ from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import LocalStore, open_store
 from flip27_source.source import Source, named_reader
 from flip27_source.source_checks import (
+    ChecksGivenSchema,
     ChecksSource,
     Finding,
     Status,
@@ -320,6 +321,9 @@ class SourceCheck:
             return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
         if first is not None:
             return _schema_fits(source, schema, first)
+        kind = source.enumerator_type
+        if self._ddl is not None and issubclass(kind, ChecksGivenSchema):
+            kind.check_given_schema(schema, source.options)
         if self._ddl is None or not issubclass(source.reader_type, FindsSchema):
             return ok("schema", columns_text(schema))
         opened: Any = source.reader_type()

@@ -16,7 +16,6 @@ from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import Flip27Error, MissingStateError, OptionError, StateError, StateLocationError
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
-from flip27_source.registry import find_enumerator
 from flip27_source.savepoints.claims import owned, release
 from flip27_source.snapshots import file_names
 from flip27_source.snapshots.documents import CheckpointDocument
@@ -30,6 +29,7 @@ from flip27_source.snapshots.removal import (
 from flip27_source.snapshots.spark_checkpoint import batches_of, files_of_checkpoint
 from flip27_source.snapshots.store import Store, open_store
 from flip27_source.snapshots.stored_lineage import StoredLineage
+from flip27_source.source import stored_enumerator
 from flip27_source.source_options import ALLOW_ROLLED_BACK_CHECKPOINT, CORE_OPTIONS
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.stored_json import decode_json
@@ -117,7 +117,10 @@ class StoredSource:
             CorruptStateError, IncompatibleStateError: the document cannot be read.
             RegistryError: the class cannot be imported.
         """
-        return None if self.document is None else find_enumerator(self.document.source.enumerator)
+        if self.document is None:
+            return None
+        stored = self.document.source
+        return stored_enumerator(stored.enumerator, stored.start_options)
 
     @property
     def leaves(self) -> set[str]:

@@ -1,0 +1,81 @@
+"""Chains of sources in a simulation: numbers, then files, then numbers; each row must be delivered once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar
+
+from flip27_source import hybrid
+from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
+from flip27_source.testing.under_test import SourceUnderTest
+
+from .landing import Landing, SimulatedLanding, register_file_system
+from .lives import Life
+from .sources import LINE
+
+_READER = "tests.toy_sources:NumbersAsLines"
+
+
+class ChainLife(Life):
+    """Two to four sources; files of a chain are all there when it starts."""
+
+    OPTIONS: ClassVar = {
+        "maxFilesPerTrigger": (None, "1", "2"), "maxRowsPerTrigger": (None, "2"),
+        "taskReports": (None, "always"), "onSplitError": (None, "quarantine"), "maxSplitAttempts": ("1", "2"),
+        "parallelism": (None, "1", "3"), "switchOverlap": (None, "1h"),
+    }  # fmt: skip
+
+    def begin(self) -> None:
+        draw, of = self.random, self.of
+        # Part of the state, and so of its files' names.
+        self._now_us = HybridEnumerator.now_us
+        HybridEnumerator.now_us = staticmethod(lambda: of.now_ms * 1000)  # type: ignore[method-assign]
+        register_file_system()
+        self.landings: list[Landing] = []
+        self.expected: Counter[str] = Counter()
+        if of.bucket is not None:
+            of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        at, parts = 0, []
+        for number in range(draw.randint(2, 4)):
+            if draw.random() < 0.4:
+                parts.append(self._files(number))
+                continue
+            count = draw.choice((0, 1, 5, 9))
+            numbers = {"start": "{switch}" if parts and parts[-1][0] == "sequence" else at, "end": at + count}
+            numbers |= {"numSplits": draw.randint(1, 2), "rowsPerSplit": draw.choice((1, 3))}
+            self.expected.update(str(number) for number in range(at, at + count))
+            parts.append(("sequence", {**numbers, "reader": _READER}))
+            at += count
+        self.options = hybrid(*parts, requestInterval="1s") | self.drawn(self.OPTIONS)
+
+    def _files(self, number: int) -> tuple[str, dict[str, Any]]:
+        landing = SimulatedLanding(self.of.outcome.seed, f"part-{number}", lambda: self.of.outcome.steps)
+        landing.trouble = self.random.choice((0.0, 0.02, 0.1))
+        for file in range(self.random.randint(0, 4)):
+            rows = [f"{number}-{file}-{line}" for line in range(self.random.choice((0, 1, 3)))]
+            landing.put(f"{file}", "".join(f"{row}\n" for row in rows).encode(), 1_600_000_000 + file)
+            self.expected.update(rows)
+        self.landings.append(landing)
+        return "files", {"path": landing.path, "reader": "text", "discoveryRetries": 3}
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(options=self.options, schema=LINE)
+
+    def end(self) -> None:
+        HybridEnumerator.now_us = staticmethod(self._now_us)  # type: ignore[method-assign]
+
+    def can_be_rolled_back(self) -> bool:
+        return True
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def calm(self) -> None:
+        for landing in self.landings:
+            landing.trouble = 0.0
+
+    def check(self) -> None:
+        self.of.run_to_the_end()
+        self.of.retry_quarantined()
+        self.of.run_to_the_end()
+        self.of.check_rows(self.expected)
