@@ -289,8 +289,7 @@ class WindowLog:
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
-            emptied = statement.emptied
-            if emptied is not None and self.is_wanted(emptied):
+            if (emptied := statement.emptied) is not None and self.is_wanted(emptied):
                 yield from self._taken()
                 self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)

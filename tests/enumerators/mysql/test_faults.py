@@ -416,6 +416,17 @@ def test_rows_that_were_undone_to_a_savepoint_are_not_delivered(
     orders.check_copy()
 
 
+def test_what_a_transaction_undoes_is_not_delivered_although_windows_are_short(mysql: MysqlServer) -> None:
+    with query(
+        mysql, "CREATE TABLE orders (id INT PRIMARY KEY, v LONGTEXT)", maxBytesPerTrigger="1k"
+    ) as orders:
+        orders.batches()
+        large = [f"INSERT INTO orders VALUES ({number}, REPEAT('x', 100000))" for number in range(9)]
+        orders.execute("BEGIN", *large, "CREATE TEMPORARY TABLE t (id INT)", "ROLLBACK")
+        changes = orders.write("INSERT INTO orders VALUES (50, '')")
+        assert values_of(changes, "_op", "id") == [("c", 50)]
+
+
 @pytest.mark.parametrize(
     "statements",
     [
