@@ -122,6 +122,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
             prepared=state.prepared,
             rules=tuple(map(TableRules.of, assigner.tables)),
             known=assigner.stored().known,
+            named=() if self._run.reads_tables else self._named,
         )
         return BoundedRange(read=replace(split, log=window), rest=replace(split, log=LogWindow(first=end)))
 
@@ -152,6 +153,7 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         if result.failover is not None and not self._follow(*result.failover):
             return
         assert self._assigner is not None
+        self._named = tuple(result.named)
         self._take_tables(self._assigner, result)
         if result.end is not None:
             self._assigner.log_ends_at(result.end.end)

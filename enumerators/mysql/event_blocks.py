@@ -99,12 +99,14 @@ def event_blocks(packets: Iterator[bytes], *, first: int, end: int) -> Iterator[
         size += _weight(packet)
         if size >= most:
             last = next((at for at in range(len(found) - 1, 0, -1) if found[at][4] in BEGINS), None)
+            if last is None and size < _MOST_BYTES:
+                # It is one transaction, whose end may undo it.
+                most = min(_MOST_BYTES, 2 * size)
+                continue
             block = _block(found[:last], file, crc_bytes, follows="rest" if last is None else "begin")
             found = [] if last is None else found[last:]
-            size, most = (
-                sum(map(_weight, found)),
-                min(_MOST_BYTES, max(_LEAST_BYTES, end - int(block.ends[-1]))),
-            )
+            size = sum(map(_weight, found))
+            most = min(_MOST_BYTES, max(_LEAST_BYTES, end - int(block.ends[-1])))
             yield block
     if found:
         yield _block(found, file, crc_bytes, follows="end")

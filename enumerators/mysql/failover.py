@@ -70,10 +70,8 @@ def check_has(connection: Connection, options: Options, gtids: Iterable[str]) ->
 
     It may have others without their log, from a copy of the other server.
     """
-    newest = {
-        gtid.rpartition("-")[0]: int(gtid.rpartition("-")[2])
-        for gtid in gtids_in(connection, "gtid_binlog_state")
-    }
+    state = [gtid.rpartition("-") for gtid in gtids_in(connection, "gtid_binlog_state")]
+    newest = {source: int(number) for source, _, number in state}
     copied = gtids_in(connection, "gtid_slave_pos")
     parts = {gtid: gtid.rpartition("-") for gtid in gtids}
     logged = {gtid for gtid, (source, _, number) in parts.items() if int(number) <= newest.get(source, -1)}
@@ -116,17 +114,14 @@ def start_after(
     """
     # Before the log is searched: what is written meanwhile comes later.
     written_to = log_written_to(connection, failovers=failovers_of(first))
-
-    def first_sent() -> int:
-        with connect(options) as stream:
-            _send_after(stream, gtids)
-            blocks = log_blocks(stream, options, log=log, first=first)
-            # Events that are made for the replica have no position.
-            begins = (one.positions[(one.kinds == GTID) & (one.ends & 0xFFFFFFFF > 0)] for one in blocks)
-            return next((int(found[0]) for found in begins if len(found)), 0)
-
-    # It is asked for again, because a thread that is killed may send nothing, too.
-    start = first_sent() or first_sent() or written_to
+    with connect(options) as stream:
+        _send_after(stream, gtids)
+        blocks = log_blocks(stream, options, log=log, first=first)
+        # Events that are made for the replica have no position.
+        begins = (one.positions[(one.kinds == GTID) & (one.ends & 0xFFFFFFFF > 0)] for one in blocks)
+        start = next((int(found[0]) for found in begins if len(found)), written_to)
+    if start == written_to:
+        check_sent(connection, gtids, log=log, first=first, end=start)
     before = gtids_at(connection, log, start) or ()
     return start, tuple(gtid for gtid in by_domain(gtids).values() if gtid not in before)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from flip27_source.enumerators.mysql.table_patterns import quoted
+from flip27_source.enumerators.table_patterns import TablePattern
 from flip27_source.enumerators.tables_with_log.split import ChunkOrLog, KeyRange
 from flip27_source.errors import DiscoveryError
 from flip27_source.events import SourceEvent
@@ -97,6 +98,8 @@ class LogWindow:
         file_began, skips, prepared: see MysqlState.
         rules: the rules of the tables whose snapshot is still needed.
         known: the names of the tables of which every change is delivered.
+        named: without a snapshot, the option ``tables``: changes of a new table are in the log before the
+            table is found.
     """
 
     first: int
@@ -108,6 +111,7 @@ class LogWindow:
     prepared: Prepared = ()
     rules: tuple[TableRules, ...] = ()
     known: tuple[TableName, ...] = ()
+    named: tuple[TablePattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ _ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
 _UNDOES = "ROLLBACK (WORK )?TO "
 _EMPTIES = "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
-_REPLACES = "CREATE OR REPLACE TABLE (IF NOT EXISTS )?"
+_REPLACES = "CREATE (OR REPLACE |(OR REPLACE )?TEMPORARY )TABLE (IF NOT EXISTS )?"
 _FILLS = r"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (.* )?(SELECT|VALUES \() "
 _DROPS = "(DROP|RENAME) TABLES? "
 _ALTERS = r"ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?(\. )?"
@@ -78,7 +78,7 @@ class Writing(NamedTuple):
 class Loss(Enum):
     """What happened to a table, as the end of a sentence."""
 
-    GONE = "dropped, renamed or replaced {}, with rows or all of them"
+    GONE = "dropped, renamed or replaced (or hidden by a temporary table) {}, with rows or all of them"
     DATABASE = "dropped {}, with its database"
     CASCADES = "given a foreign key {} whose changes the log does not have (CASCADE, SET NULL)"
     VERSIONED = "given system versioning {}, with which the log has old rows as if they were new"

@@ -26,8 +26,6 @@ _INCIDENT, _XA_PREPARE, _QUERY_COMPRESSED = 26, 38, 165
 _STATEMENTS = (_QUERY, _EXECUTE_LOAD, _QUERY_COMPRESSED)
 _LOAD_BYTES = 13
 """What LOAD DATA has before the variables of the session."""
-_THREAD_SPECIFIC = 4
-"""The flag of statements that concern temporary tables."""
 OPS = np.zeros(256, np.uint8)
 """The operation of the rows of an event, by its kind; 0 for events without rows."""
 OPS[[23, 30, 166, 169]], OPS[[24, 31, 167, 170]], OPS[[25, 32, 168, 171]] = Op.CREATE, Op.UPDATE, Op.DELETE
@@ -291,9 +289,7 @@ class WindowLog:
             rule = None if rekeyed is None else self.rules.get(rekeyed)
             if rule is not None and len(rule.chunks_have(position)) > 1:
                 raise AlteredKeyError(rule.table, rule.key)
-            # The flags of an event are at the end of its header.
-            emptied = None if block.raw[block.starts[event] - 2] & _THREAD_SPECIFIC else statement.emptied
-            if emptied is not None and self.is_wanted(emptied):
+            if (emptied := statement.emptied) is not None and self.is_wanted(emptied):
                 yield from self._taken()
                 self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)

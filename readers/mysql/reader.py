@@ -113,9 +113,8 @@ class MysqlReader(ChangesReader[MysqlSplit, "TypedRows"]):
         self._emptied: dict[Any, None] = {}
         report_loss = partial(context.report_data_loss, split_id=split_id, remedy=errors.START_AGAIN)
         is_wanted: Callable[[Any], bool] = {*self._rules, *window.known}.__contains__
-        if context.options[opts.SNAPSHOT] == "never":
-            # The changes of a new table are in the log before the table is found.
-            is_wanted = partial(server.is_named, server.named_tables(connection, context.options))
+        if window.named:
+            is_wanted = partial(server.is_named, window.named)
         writing = Writing(self._charsets.decode, variable(connection, "lower_case_table_names") != "0")
         log = WindowLog(
             window=window, is_wanted=is_wanted, report_loss=report_loss, rules=self._rules, writing=writing

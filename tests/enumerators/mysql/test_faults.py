@@ -416,17 +416,50 @@ def test_rows_that_were_undone_to_a_savepoint_are_not_delivered(
     orders.check_copy()
 
 
-def test_a_temporary_table_may_have_the_name_of_a_table(orders: Query) -> None:
+def test_what_a_transaction_undoes_is_not_delivered_although_windows_are_short(mysql: MysqlServer) -> None:
+    with query(
+        mysql, "CREATE TABLE orders (id INT PRIMARY KEY, v LONGTEXT)", maxBytesPerTrigger="1k"
+    ) as orders:
+        orders.batches()
+        large = [f"INSERT INTO orders VALUES ({number}, REPEAT('x', 100000))" for number in range(9)]
+        orders.execute("BEGIN", *large, "CREATE TEMPORARY TABLE t (id INT)", "ROLLBACK")
+        changes = orders.write("INSERT INTO orders VALUES (50, '')")
+        assert values_of(changes, "_op", "id") == [("c", 50)]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["EXECUTE IMMEDIATE IF(CONNECTION_ID(), 'TRUNCATE TABLE orders', '')"],
+        ["SET STATEMENT max_statement_time = 90 + 0 * CONNECTION_ID() FOR TRUNCATE TABLE orders"],
+        [
+            "CREATE PROCEDURE p() BEGIN CREATE TEMPORARY TABLE t (id INT); TRUNCATE TABLE orders; END",
+            "CALL p()",
+        ],
+    ],
+    ids=lambda statements: statements[-1][:12],
+)
+def test_a_truncate_counts_also_if_its_statement_is_of_one_session(
+    orders: Query, statements: list[str]
+) -> None:
+    """The log marks statements with CONNECTION_ID() or temporary tables, as it marks a TRUNCATE of these."""
     orders.batches()
-    changes = orders.write(
+    assert values_of(orders.write(*statements), "_op") == [("t",)]
+    orders.check_copy()
+
+
+def test_a_temporary_table_that_the_log_has_with_the_name_of_a_table_is_a_data_loss(orders: Query) -> None:
+    orders.batches()
+    orders.execute(
         "SET SESSION binlog_format = 'MIXED'",
         "CREATE TEMPORARY TABLE orders (id INT)",
         "TRUNCATE TABLE orders",
         "DROP TEMPORARY TABLE orders",
         "SET SESSION binlog_format = 'ROW'",
-        "INSERT INTO orders VALUES (5, 'e')",
     )
-    assert values_of(changes, "_op", "id") == [("c", 5)]
+    fails(
+        orders, DataLossError, r"orders was dropped, renamed or replaced \(or hidden by a temporary table\)"
+    )
 
 
 def test_a_foreign_key_that_changes_rows_by_itself_is_refused(own_server: MysqlServer) -> None:

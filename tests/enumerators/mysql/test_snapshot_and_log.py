@@ -377,6 +377,19 @@ def test_a_table_that_was_left_out_for_a_while_is_read_anew(mysql: MysqlServer) 
         orders.check_copy(is_exact=False)
 
 
+def test_a_planned_window_has_the_tables_of_its_plan_if_the_option_changes(mysql: MysqlServer) -> None:
+    items = "CREATE TABLE items (id INT PRIMARY KEY, v VARCHAR(20))"
+    with query(mysql, ORDERS, items, schema=SCHEMA, snapshot="never") as orders:
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (1, 'a')", "INSERT INTO items VALUES (2, 'b')")
+        orders.until_planned()
+        orders.engine.restart(options={"tables": "items"})
+        orders.batches()
+        orders.execute("INSERT INTO orders VALUES (3, 'c')", "INSERT INTO items VALUES (4, 'd')")
+        orders.batches()
+        assert values_of(orders.changes_from(), "id") == [(1,), (4,)]
+
+
 def test_rows_are_json_with_the_format_envelope(mysql: MysqlServer) -> None:
     with query(mysql, ORDERS, "INSERT INTO orders VALUES (1, 'a')", changeFormat="envelope") as orders:
         orders.batches()

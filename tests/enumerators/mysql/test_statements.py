@@ -112,6 +112,12 @@ def test_a_definition_that_waits_or_has_a_column_of_an_odd_name_is_no_loss() -> 
     assert losses("ALTER TABLE orders WAIT 5 RENAME COLUMN v TO w") == {}
 
 
+@pytest.mark.parametrize("beginning", ["CREATE", "CREATE OR REPLACE"])
+def test_a_temporary_table_hides_the_table_of_the_same_name(beginning: str) -> None:
+    for rest in ("orders (id INT)", "IF NOT EXISTS shop.orders LIKE others", "orders SELECT * FROM others"):
+        assert losses(f"{beginning} TEMPORARY TABLE {rest}") == {"shop.orders": Loss.GONE}
+
+
 def test_a_table_that_a_statement_fills_is_a_loss() -> None:
     for first in ("CREATE TABLE orders", "CREATE TABLE IF NOT EXISTS `orders` (PRIMARY KEY (id)) COMMENT ''"):
         assert losses(f"{first} SELECT * FROM others") == {"shop.orders": Loss.WRITTEN}
@@ -197,8 +203,7 @@ def test_a_statement_in_the_database_of_a_table_may_change_the_table(sql: str) -
         "TRUNCATE TABLE other.orders",
         "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `orders`",
         "DROP TEMPORARY TABLE orders",
-        "CREATE TEMPORARY TABLE orders (id INT)",
-        "CREATE OR REPLACE TEMPORARY TABLE orders (id INT)",
+        "CREATE TEMPORARY TABLE copies LIKE orders",
         "CREATE TABLE copies LIKE orders",
         "CREATE TABLE IF NOT EXISTS orders (id INT)",
         "CREATE OR REPLACE TABLE copies LIKE orders",

@@ -59,15 +59,14 @@ def test_a_truncate_empties_a_table_unless_it_is_temporary() -> None:
     truncate = events(begin(is_statement=True), statement("TRUNCATE `a#b -- ``c`"))
     assert read(truncate)[:2] == ([str(ODD)], [])
     thread_specific = truncate[1][:17] + b"\4\0" + truncate[1][19:]
-    assert read([truncate[0], thread_specific])[:2] == ([], [])
+    assert read([truncate[0], thread_specific])[:2] == ([str(ODD)], [])
 
 
 def test_changes_without_rows_are_losses() -> None:
     emptied, losses, _ = read(events(begin(is_statement=True), statement("DROP TABLE others, `orders`")))
     assert emptied == []
-    assert losses == [
-        "shop.orders was dropped, renamed or replaced at 000001:104 of the log, with rows or all of them"
-    ]
+    what = "dropped, renamed or replaced (or hidden by a temporary table)"
+    assert losses == [f"shop.orders was {what} at 000001:104 of the log, with rows or all of them"]
 
 
 @pytest.mark.parametrize(("phase", "count"), [(2, 0), (4, 1), (8, 0)])
@@ -111,7 +110,7 @@ def test_a_transaction_that_a_killed_server_did_not_finish_is_not_read() -> None
 
 
 def test_a_large_transaction_that_a_killed_server_did_not_finish_is_an_error() -> None:
-    long = [statement("TRUNCATE orders"), statement(f"SAVEPOINT {'a' * 100_000}")]
+    long = [statement("TRUNCATE orders"), statement(f"SAVEPOINT {'a' * 9_000_000}")]
     assert read(events(begin(), *long, statement("COMMIT"), begin(), (XID, b"")), end=FILE + 500)[0] == [
         "shop.orders"
     ]
@@ -139,7 +138,7 @@ def test_an_event_with_a_wrong_checksum_is_an_error() -> None:
 
 
 def test_a_file_with_positions_that_are_too_large_for_its_events_is_an_error() -> None:
-    body = statement(f"SAVEPOINT {'a' * 100_000}")[1]
+    body = statement(f"SAVEPOINT {'a' * 9_000_000}")[1]
     # An event has the last 32 bits of the position after it.
     ends = [4_000_000_000, 4_290_000_000, 5_000_000]
     large = [packet(QUERY, body, size=100, end=end) for end in ends]
