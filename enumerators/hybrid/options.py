@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flip27_source.options import NextBatchOption, Option, duration_s, one_of
+from flip27_source.options import Change, NextBatchOption, Option, duration_s, one_of
 
 SWITCH_OVERLAP: Option[float] = NextBatchOption(
     name="switchOverlap",
@@ -23,6 +23,8 @@ READ_UNTIL: Option[str] = NextBatchOption(
 )
 HYBRID: Option[str | None] = Option(
     name="hybrid.*",
+    changes=Change.PENDING_BATCH,
+    change_note="but each as its source has it; the sources themselves are fixed at the first start",
     doc="The sources of a chain, numbered from 1: hybrid.1.enumerator, hybrid.1.path, "
     "hybrid.2.startingTimestamp and so on, each option as its source has it. {switch} in a value is the "
     "place where the source before it has ended (docs/hybrid.md).",
