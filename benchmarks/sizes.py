@@ -84,8 +84,9 @@ FULL = Sizes(
     postgres_changes=1_000_000,
     postgres_rows=5_000_000,
     postgres_commits=300,
-    mysql_changes=1_000_000,
-    mysql_transactions=100_000,
+    # The start of a query takes a second: the log has to be long enough for the rest to count.
+    mysql_changes=2_000_000,
+    mysql_transactions=300_000,
     kafka_messages=5_000_000,
     kafka_values=1_000_000,
     kafka_partitions=5_000,
