@@ -106,6 +106,7 @@ class Supervisor:
         try:
             self.running[name] = self._query(self.shapes[name], {"processingTime": "0 seconds"})
         except Exception as error:  # noqa: BLE001 - reported to the parent process
+            jvm_of(self.spark).java.lang.System.nanoTime()  # if the JVM is dead, this program ends
             self._ended(name, str(error))
 
     def _query(self, shape: Shape, trigger: dict[str, Any]) -> StreamingQuery:
