@@ -136,7 +136,8 @@ def test_the_known_names_are_those_in_the_docs() -> None:
 def test_an_unknown_name_is_refused_with_a_suggestion_and_all_that_are_known() -> None:
     with pytest.raises(RegistryError, match="enumerator 'fils' is unknown; did you mean 'files'") as caught:
         find_enumerator("fils")
-    assert "files, http, hybrid, kafka, mysql, postgres, sequence, sql, or package.module:Class" in str(caught.value)
+    known = "files, http, hybrid, kafka, mysql, postgres, sequence, sql, or package.module:Class"
+    assert known in str(caught.value)
     with pytest.raises(RegistryError, match="reader 'parket' is unknown; did you mean 'parquet'"):
         find_reader("parket")
 
