@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from flip27_source.cli.demo.process import spark_environment
-from tests.cli.command_line import flip27
 from tests.soak.cluster import HOSTS, two_hosts
 
 OTHER = HOSTS[0]
 DRIVER = f"3.{sys.version_info.minor}"
 BOTH_VERSIONS = rf"Python in worker has different version: 3\.99 than that in driver: {re.escape(DRIVER)}"
+CHECK = "import sys; from flip27_source.cli.main import main; sys.exit(main(sys.argv[1:]))"
 QUERY = """
 import sys
 from pyspark.sql import SparkSession
@@ -55,14 +56,18 @@ def test_a_worker_with_another_minor_version_of_python_is_named_by_the_check_and
     program.write_text(QUERY)
     with two_hosts(tmp_path, {OTHER: a_python_that_says_it_is_3_99(tmp_path / "other")}) as url:
         conf = ("--conf", "spark.executor.memory=1g", "--conf", "spark.executor.instances=2")
-        checked = flip27("check", "--master", url, *conf, "--json")
         environment = {**os.environ, **spark_environment()}
+        # In a process of its own: this one may have a session, which would be used instead.
+        checked = subprocess.run(
+            [sys.executable, "-c", CHECK, "check", "--master", url, *conf, "--json"],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         query = subprocess.run(
             [sys.executable, str(program), url, str(tmp_path)],
             env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
-    failed = [item for item in checked.data["findings"] if item["status"] == "failed"]
-    assert checked.code != 0
+    failed = [item for item in json.loads(checked.stdout)["findings"] if item["status"] == "failed"]
+    assert checked.returncode != 0
     (finding,) = failed
     assert OTHER in finding["check"]
     assert f"its Python is 3.99, but {DRIVER} on the driver" in finding["found"]
