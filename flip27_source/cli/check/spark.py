@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flip27_source.errors import Flip27Error, SchemaError
 
@@ -161,9 +161,17 @@ def _check_settings(spark: SparkSession) -> None:
         spark.conf.get("spark.sql.session.timeZone")
     except PySparkException as error:
         raise Flip27Error(
-            f"Spark refuses a setting: {_first_line(error)}",
+            f"Spark refuses a setting: {_first_line(_deepest(error))}",
             remedy="correct this setting where it is set: --conf, --properties-file or spark-defaults.conf",
         ) from error
+
+
+def _deepest(error: Any) -> Exception:
+    """The error of Spark that caused this one; Spark 4.0 names the setting only there."""
+    while (cause := getattr(error, "_cause", None)) is not None:
+        error = cause
+    found: Exception = error
+    return found
 
 
 def check_masters(master: str, named_by: str) -> None:
