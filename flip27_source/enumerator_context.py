@@ -185,9 +185,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         """``assign_split`` for a split that was already checked."""
         self.assign_split(split, subtask_id)
 
-    @abstractmethod
     def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
         """``assign_split`` for many splits, each with its subtask."""
+        for subtask_id, splits in assignments.items():
+            for split in splits:
+                self.assign_split(split, subtask_id)
 
     @overload
     def call_async(

@@ -37,12 +37,12 @@ class EventTimeRange(msgspec.Struct, frozen=True, array_like=True):
     @property
     def earliest(self) -> dt.datetime:
         """The smallest time, in UTC."""
-        return _moment(self.earliest_us)
+        return moment_of(self.earliest_us)
 
     @property
     def latest(self) -> dt.datetime:
         """The largest time, in UTC."""
-        return _moment(self.latest_us)
+        return moment_of(self.latest_us)
 
     @property
     def middle_2us(self) -> int:
@@ -57,7 +57,7 @@ def microseconds_of(moment: dt.datetime) -> int:
     )
 
 
-def _moment(microseconds: int) -> dt.datetime:
+def moment_of(microseconds: int) -> dt.datetime:
     """A time; one beyond the years 1 to 9999 is the nearest of these."""
     try:
         return _EPOCH.replace(tzinfo=dt.UTC) + microseconds * _MICROSECOND

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from flip27_source.enumerators.hybrid.parts import PartEvent
 from flip27_source.errors import SplitReadError
-from flip27_source.events import Progress, SourceEvent
+from flip27_source.events import Progress
 from flip27_source.options import Options
 from flip27_source.reader import (
     ComposedOfReaders,
@@ -152,7 +152,7 @@ def _context_of(part: Part, context: SourceReaderContext, switch: Switch | None)
     return dataclasses.replace(
         context,
         options=part.source(context.options, switch).options,
-        event_sender=lambda event: context.event_sender(_sent(part, event)),
+        event_sender=lambda event: context.event_sender(part.wrapped_event(event)),
         sent_before=[
             event.event
             for event in context.sent_before
@@ -170,11 +170,6 @@ def _context_of(part: Part, context: SourceReaderContext, switch: Switch | None)
         loss_reporter=lost,
         part_taker=taken,
     )
-
-
-def _sent(part: Part, event: SourceEvent) -> SourceEvent:
-    kind = part.events.get(type(event))
-    return event if kind is None else kind(event)
 
 
 @contextlib.contextmanager

@@ -183,7 +183,7 @@ def _check_until(part: Part, options: Options, parts: tuple[Part, ...]) -> None:
         why = "its eventTimeOrder is not true"
     elif not is_overridden(following.enumerator_type, SplitEnumerator, "beginning"):
         why = f"{following.title} does not tell where its data begins"
-    elif not any(map(has_switch, following.texts(options).values())):
+    elif not following.uses_switch(options):
         why = f"{following.title} does not start at a {{switch}}"
     if why is not None:
         raise OptionError(

@@ -70,11 +70,6 @@ class PartContext(SplitEnumeratorContext[Any]):
         self._outer._assign_checked(self._part.wrapped(split, self._switch), subtask_id)
         self._assigned(split)
 
-    def assign_splits(self, assignments: Mapping[int, Sequence[Any]]) -> None:
-        for subtask_id, splits in assignments.items():
-            for split in splits:
-                self.assign_split(split, subtask_id)
-
     def call_async(
         self,
         work: Callable[..., Any],
@@ -111,8 +106,7 @@ class PartContext(SplitEnumeratorContext[Any]):
         return [split.split for split in splits if split.number == self._part.number]
 
     def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        kind = self._part.events.get(type(event))
-        self._outer.send_event_to_reader(subtask_id, event if kind is None else kind(event, self._switch))
+        self._outer.send_event_to_reader(subtask_id, self._part.wrapped_event(event, self._switch))
 
     def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
         wrapped = action if self._part.action_type is None else self._part.action_type(action=action)

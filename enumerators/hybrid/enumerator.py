@@ -35,7 +35,7 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of
+from flip27_source.event_time import event_time_of, microseconds_of, moment_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_options import DISCOVERY_RETRIES
@@ -163,13 +163,11 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
             self._ask_where_the_next_begins()
             return False
         end: SourceEnd[Any] = SourceEnd(
-            began=EventTimeRange(self._began_us, self._began_us).latest,
-            last=self._last,
-            live=ended.context.own(live),
+            began=moment_of(self._began_us), last=self._last, live=ended.context.own(live)
         )
         position = ended.enumerator.switch_position(end)
         if self._leaves_the_rest(ended.enumerator) and self._until_us is not None:
-            position = EventTimeRange(self._until_us, self._until_us).latest
+            position = moment_of(self._until_us)
         following = self.parts[ended.part.number]
         if following.uses_switch(self.options_given):
             self._check_position(ended, position)
@@ -190,7 +188,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
         return True
 
     def _check_position(self, made: _StartedPart, position: dt.datetime | str | None) -> None:
-        """Refuse a place at which the next part would leave out, or repeat, what nobody expects.
+        """Refuse a place at which the next part would leave out data, or read all of its data again.
 
         Raises:
             DiscoveryError: the place is not known although it is needed, or lies in the future.

@@ -175,6 +175,11 @@ class Part:
         """A split of its source, as a split of the chain."""
         return self.split_type(split_id=self.split_id(split.split_id), split=split, switch=switch)
 
+    def wrapped_event(self, event: SourceEvent, switch: Switch | None = None) -> SourceEvent:
+        """An event of its source, as an event of the chain; one that nobody takes as it is."""
+        kind = self.events.get(type(event))
+        return event if kind is None else kind(event, switch)
+
     def changed(self, before: PartSplit, split: Any) -> PartSplit:
         """A split of the chain with another split of its source, or the same one at another position."""
         return self.wrapped(split, before.switch)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from flip27_source.errors import OptionError
-from flip27_source.event_time import EventTimeRange, microseconds_of
+from flip27_source.event_time import microseconds_of, moment_of
 from flip27_source.options import ANY_TEXT, Option
 
 PLACEHOLDER = re.compile(r"\{switch(?::(\w+))?\}")
@@ -45,7 +45,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The texts that may stand for the place in an option, by the name of the form."""
         if self.time_us is None:
             return {"": self.text or ""}
-        moment = EventTimeRange(self.time_us, self.time_us).latest
+        moment = moment_of(self.time_us)
         iso = moment.replace(tzinfo=None).isoformat()
         return {"iso": f"{iso}Z", "ms": str(self.time_us // 1000), "sql": iso.replace("T", " ")}
 

@@ -46,7 +46,7 @@ from flip27_source.enumerators.postgres.split import (
 from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.errors import EditError
-from flip27_source.event_time import EventTimeRange
+from flip27_source.event_time import moment_of
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding
@@ -213,7 +213,7 @@ class PostgresEnumerator(
     def switch_position(self, end: SourceEnd[PostgresSplit]) -> dt.datetime:
         """When the last change was committed; without changes, when the rows began to be read."""
         committed_at = None if self._state is None else self._state.committed_at
-        return end.began if committed_at is None else EventTimeRange(committed_at, committed_at).latest
+        return end.began if committed_at is None else moment_of(committed_at)
 
     def perform(self, action: AdvanceSlot) -> None:
         """Let the server remove the log that was read."""

@@ -171,11 +171,6 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
             self._check_registered(subtask_id)
         self._coordinator.send_split(split, subtask_id)
 
-    def assign_splits(self, assignments: Mapping[int, Sequence[SplitT]]) -> None:
-        for subtask_id, splits in assignments.items():
-            for split in splits:
-                self.assign_split(split, subtask_id)
-
     def call_async(
         self,
         work: Callable[..., Any],
