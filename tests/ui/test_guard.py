@@ -60,7 +60,7 @@ def test_every_answer_forbids_scripts_from_elsewhere_frames_and_copies(path: str
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == "'self'"
     assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
-    assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
     assert headers["cache-control"] == "no-store"
 
 

@@ -25,6 +25,7 @@ from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
 from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, ShownStatus
 from flip27_source.state_tables.views import VIEWS
 
+from ..rendering import counted
 from ..state.diff import Point, changes
 from ..watch.view import Batch
 from . import words
@@ -89,7 +90,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._jinja.globals.update(words=words, link=self._link, version=__version__)
+        self._jinja.globals.update(words=words, counted=counted, link=self._link, version=__version__)
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; in a report only its text."""

@@ -11,7 +11,6 @@ from rich.filesize import decimal
 from flip27_source.snapshots.driver_epochs import Condition
 
 from ..rendering import cell_text, printable
-from ..rendering import counted as counted  # templates use it
 from ..watch.view import Frame
 
 SIGNS = {
