@@ -17,9 +17,7 @@ from . import file_names
 from .spark_checkpoint import OFFSETS
 from .store import Store, open_store
 
-_FINAL = frozenset(
-    {file_names.CHECKPOINTS, file_names.SEGMENTS, file_names.REPORTS, file_names.FAILURES, OFFSETS}
-)
+_FINAL = frozenset({file_names.CHECKPOINTS, file_names.SEGMENTS, file_names.REPORTS, file_names.FAILURES})
 MOST_KEPT_BYTES = 128 * 1024 * 1024
 
 
@@ -67,6 +65,8 @@ class KeptStore(Store):
         self._stores = stores
         self._lists: dict[str, list[str]] = {}
         self._read: set[str] = set()
+        # Batches of the offset log that were read when two newer ones existed.
+        self._settled: set[str] = set()
 
     def forget(self) -> None:
         self._lists.clear()
@@ -82,9 +82,13 @@ class KeptStore(Store):
         except MissingStateError:
             self._lists.clear()  # so that the caller sees whether clean-up has removed it
             raise
-        folder = name.partition("/")[0]
-        if folder == OFFSETS and kept not in (None, content):
-            self._stores.drop(self.location, OFFSETS)  # the end of the log was deleted, and written again
+        if name.startswith(f"{OFFSETS}/"):
+            if kept not in (None, content):  # the end of the log was deleted, and written again
+                self._stores.drop(self.location, OFFSETS)
+                self._settled.clear()
+            newest = sorted((int(other) for other in self.list(OFFSETS) if other.isdigit()), reverse=True)
+            if name not in [f"{OFFSETS}/{number}" for number in newest[:2]]:
+                self._settled.add(name)
         self._stores.keep(key, content)
         self._read.add(name)
         return content
@@ -107,11 +111,6 @@ class KeptStore(Store):
         raise AssertionError(f"looking deletes {name}")
 
     def _is_final(self, name: str) -> bool:
-        """Whether the file cannot have changed. Of the offset log, each look reads the newest two again."""
-        folder, _, last = name.rpartition("/")
-        if folder.rpartition("/")[2] not in _FINAL:
-            return False
-        if folder != OFFSETS:
-            return True
-        newest = sorted((int(other) for other in self.list(OFFSETS) if other.isdigit()), reverse=True)
-        return last.isdigit() and int(last) not in newest[:2]
+        """Whether the file cannot have changed."""
+        folder = name.rpartition("/")[0]
+        return name in self._settled if folder == OFFSETS else folder.rpartition("/")[2] in _FINAL

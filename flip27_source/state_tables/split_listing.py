@@ -19,7 +19,7 @@ from .history import Ancestry, History, StoredSplit, stored_text, unassigned_pag
 from .split_rows import WAITING, Share
 from .unassigned_splits import unassigned_by_class
 
-PATIENCE_S = 2.0
+PATIENCE_S = 5.0
 """How long one page looks for splits with a text or a status."""
 
 

@@ -6,14 +6,19 @@ import datetime as dt
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flip27_source.cli.demo.data import write_file
+from flip27_source.cli.demo.folder import DemoFolder
+from flip27_source.cli.demo.process import ChildProcess
 from tests.cli.command_line import flip27, two_batches
+from tests.deadline import until
 from tests.ui.chromium import browser
 from tests.ui.queries import DiskQuery, hostile_query
 from tests.ui.served import Clock, Served, pages_of, served
@@ -111,28 +116,52 @@ class Killed:
             pipe.close()
 
 
-def test_an_open_page_shows_that_a_query_is_killed_and_resumed(window: Window, tmp_path: Path) -> None:
-    query = Killed(tmp_path)
+def shows_a_kill_and_a_resume(
+    window: Window, checkpoint: Path, start: Callable[[], Callable[[], None]]
+) -> None:
+    """Kill and resume a query while the page is open; ``start`` runs it until a batch is done."""
+    kill = start()
     try:
-        assert query.batch("a.txt") == 0
-        clock = Clock(dt.datetime.now(dt.UTC))
-        with served(pages_of([tmp_path / "checkpoint"]), now=clock) as site:
+        with served(pages_of([checkpoint]), now=Clock(dt.datetime.now(dt.UTC))) as site:
             window.page.goto(site.url)
             window.waits_for("1 source, 1 running")
             window.page.evaluate("window.isTheSame = true")
-            assert query.batch("b.txt") == 1
-            window.waits_for(re.compile("checkpoint 2"))
-            query.kill()
+            kill()
             window.waits_for("1 source, 1 lost")
-            assert "lost" in window.page.title()
-            query = Killed(tmp_path)
-            assert query.batch("c.txt") == 2
+            assert "1 lost" in window.page.title()
+            kill = start()
             window.waits_for("1 source, 1 running")
             window.waits_for(re.compile("epoch 2"))
-            window.waits_for(re.compile("checkpoint 3"))
+            window.waits_for(re.compile("checkpoint 2"))
             assert window.page.evaluate("window.isTheSame")
+            window.page.goto("about:blank")  # the server ends before the window
     finally:
-        query.kill()
+        kill()
+
+
+def test_an_open_page_shows_that_a_query_is_killed_and_resumed(window: Window, tmp_path: Path) -> None:
+    def start() -> Callable[[], None]:
+        query = Killed(tmp_path)
+        query.batch(f"{query.process.pid}.txt")
+        return query.kill
+
+    shows_a_kill_and_a_resume(window, tmp_path / "checkpoint", start)
+
+
+@pytest.mark.slow  # it starts Spark twice
+def test_an_open_page_shows_that_a_query_of_spark_is_killed_and_resumed(
+    window: Window, tmp_path: Path
+) -> None:
+    folder, files = DemoFolder.new(tmp_path), count()
+
+    def start() -> Callable[[], None]:
+        write_file(folder.landing, next(files), 10)
+        done = folder.committed_batches()
+        query = ChildProcess("flip27_source.cli.demo.query", [str(folder.root), "4"], log=folder.log)
+        until(lambda: folder.committed_batches() > done, query.log_tail, seconds=200)
+        return query.kill
+
+    shows_a_kill_and_a_resume(window, folder.checkpoint, start)
 
 
 def test_what_the_user_does_survives_the_news(window: Window, site: Served) -> None:

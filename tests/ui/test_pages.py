@@ -164,6 +164,7 @@ def test_splits_are_shown_page_by_page(tmp_path: Path) -> None:
             further = re.findall(r'name="at" value="([^"]+)"', page)
             asked = f"splits?at={quote(further[0])}" if further else ""
         assert len(seen) == len(set(seen)) == 2 * SPLITS + 30
+        assert "110.txt: waiting" in text_of(found.get(seen[0]).text)
 
 
 def test_looking_changes_nothing_on_disk(hostile: DiskQuery) -> None:

@@ -22,7 +22,7 @@ from flip27_source.snapshots.offsets import readable_position
 from flip27_source.state_tables.history import COMPLETE, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
-from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, ShownStatus
+from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, WAITING, ShownStatus
 from flip27_source.state_tables.views import VIEWS
 
 from ..rendering import counted
@@ -253,6 +253,13 @@ class Pages:
         asked = Predicate(split_ids=frozenset([split_id]), text=query.get("with") or None)
         rows = [row for row in VIEWS["splits"].rows(source.history, asked) if row["split_id"] == split_id]
         files = [row for row in VIEWS["files"].rows(source.history, asked) if row["split_id"] == split_id]
+        if not rows:  # a DiscoveringEnumerator holds it, and no batch has had it
+            waiting = list_splits(source.history, Cursor(), MOST_ROWS, text=asked.text, statuses=[WAITING])
+            found = (item.split for item in waiting.splits if item.split.split_id == split_id)
+            unknown = dict.fromkeys(column.name for column in VIEWS["splits"].columns)
+            rows = [
+                {**unknown, "split_id": split_id, "status": WAITING, "split": split.text} for split in found
+            ]
         if not rows:
             raise MissingStateError(
                 f"no retained checkpoint has the split {split_id}",
