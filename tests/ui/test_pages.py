@@ -56,7 +56,7 @@ def test_the_first_screen_answers_whether_it_runs_is_behind_and_what_is_missing(
     assert "1 source, 1 lost" in text
     assert "lost, last heard of at 1970-01-01 00:00:02 UTC, process" in text
     assert "Last complete batch checkpoint 2 planned 1970-01-01 00:00:04 UTC" in text
-    assert "Backlog 0 splits, 0 rows, 0 bytes level" in text
+    assert "Backlog 0 splits, 0 rows, 0 bytes and nothing looks for more" in text
     assert "3 quarantined , 0 ignored data lost 0 times" in text
 
 
@@ -221,7 +221,8 @@ def test_json_has_what_the_first_screen_shows(hostile: DiskQuery) -> None:
 @pytest.mark.parametrize(
     ("backlog", "growth", "condition", "said"),
     [
-        (0, None, "stopped", "level"),
+        (0, None, "running", "level"),
+        (0, None, "stopped", "and nothing looks for more"),
         (120, -2.0, "running", "catches up: level in about 1 min"),
         (120, 2.5, "running", "does not catch up: +2.5 splits/s"),
         (120, -2.0, "stopped", "does not catch up: nothing reads it"),
@@ -253,3 +254,19 @@ def test_the_estimate_follows_the_backlog_of_the_newest_batches(tmp_path: Path) 
     pages.sources.look(NOW.replace(minute=0, second=5))
     (source,) = pages.sources.found
     assert (source.frame.backlog, source.frame.backlog_per_s) == (10, -5.0)
+
+
+def test_what_the_newest_batch_could_not_read_counts_at_once(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("torn.parquet", rows=None)
+    query.batch()
+    pages = pages_of([query.checkpoint])
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    assert source.frame.quarantined == 1
+    query.land("next.parquet")
+    query.batch()
+    pages.sources.look(NOW + dt.timedelta(seconds=2))
+    (source,) = pages.sources.found
+    assert source.frame.quarantined == 1
+    query.engine.stop()

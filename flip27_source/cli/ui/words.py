@@ -56,10 +56,10 @@ def size(value: int | None) -> str:
 
 def catches_up(frame: Frame) -> str:
     """Whether the backlog is read faster than it grows."""
+    if frame.condition not in (Condition.RUNNING, None):
+        return "does not catch up: nothing reads it" if frame.backlog else "and nothing looks for more"
     if not frame.backlog:
         return "level"
-    if frame.condition not in (Condition.RUNNING, None):
-        return "does not catch up: nothing reads it"
     if frame.backlog_per_s is None:
         return "not known before the second batch"
     if frame.level_in_s is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
+from flip27_source.coordination.subtask_reports import SplitStatus
 from flip27_source.snapshots.documents import timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
@@ -65,7 +67,8 @@ class Frame:
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
         finished, quarantined, ignored: numbers of splits since the source's first start.
-        data_losses: how often data was lost before it was read.
+        data_losses: how often data was lost before it was read. These three include the reports of the
+            newest batch.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
             rows_per_s is None unless tasks report.
         batches: number of retained checkpoints.
@@ -119,11 +122,15 @@ class Batch:
     Attributes:
         row: of the view checkpoints. reports: rows of the view reports, by subtask.
         backlog: splits that were found and in no batch yet when it was planned.
+        quarantined, ignored, losses: how many its reports tell.
     """
 
     row: Row
     reports: dict[int, Row]
     backlog: int
+    quarantined: int
+    ignored: int
+    losses: int
 
 
 @dataclass(slots=True)
@@ -211,9 +218,9 @@ class Watcher:
             event_time=document.raw.event_time,
             live=row["live"],
             finished=row["finished"],
-            quarantined=row["quarantined"],
-            ignored=row["ignored"],
-            data_losses=row["data_losses"],
+            quarantined=row["quarantined"] + batch.quarantined,
+            ignored=row["ignored"] + batch.ignored,
+            data_losses=row["data_losses"] + batch.losses,
             rows_per_s=_rate(_rows(read), passed_s),
             splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
@@ -246,7 +253,16 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
     pages = [] if document is None else unassigned_pages(document)
     held = sum(_size(history, name, document, page.splits) - page.taken for page in pages)
     noted = _count_in(history.summary(name), "backlogSplits") or 0
-    return Batch(row=row, reports=reports, backlog=max(noted, row["waiting"] + held))
+    told = [report for number in history.reports.get(name, ()) if (report := history.report(name, number))]
+    statuses = Counter(result.status for report in told for result in report.results)
+    return Batch(
+        row=row,
+        reports=reports,
+        backlog=max(noted, row["waiting"] + held),
+        quarantined=statuses[SplitStatus.FAILED],
+        ignored=statuses[SplitStatus.IGNORED],
+        losses=sum(len(report.losses) for report in told),
+    )
 
 
 def _size(history: History, name: CheckpointName, document: Any, segment: str) -> int:
