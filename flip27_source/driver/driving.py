@@ -94,8 +94,11 @@ class Driving:
         if epoch is not None:
             epoch.renew(self._environment.now_ms())
 
-    def end(self) -> None:
-        """The run is over. What a claim that was given back has left is deleted again."""
-        for epoch in (self._epoch, self._given_back):
-            if epoch is not None:
-                epoch.end()
+    def end(self, error: BaseException | None = None) -> None:
+        """The run is over, by an error or without one. What a claim that was given back has left is deleted
+        again.
+        """
+        if self._epoch is not None:
+            self._epoch.end(self._environment.now_ms(), error)
+        if self._given_back is not None:
+            self._given_back.end()

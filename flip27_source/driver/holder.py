@@ -5,6 +5,8 @@ It puts the parts of the coordinator's process together; the work between two ba
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..contract_version import contract_version
@@ -86,6 +88,8 @@ class CoordinatorHolder:
         self._rules: SplitRules[Any] = SplitRules(
             enumerator_type=source.enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
         )
+        # What the last call has failed with: it is what ends the query.
+        self._error: Exception | None = None
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
@@ -121,11 +125,16 @@ class CoordinatorHolder:
             start: the newest offset in Spark's commit log, or the initial offset.
             limits: additional limits for this batch; None for all available data.
         """
-        offset = self.cycle.next(self._offset(start), limits)
+        with self._noting_failures():
+            offset = self.cycle.next(self._offset(start), limits)
         return start if offset is None else offset.to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """The subtasks of the batch ``(start, end]``; the same at every call (R3)."""
+        with self._noting_failures():
+            return self._plan(start, end)
+
+    def _plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         # While a driver is suspended, another one may advance until Spark's log has dropped this batch and
         # would accept it again.
         self._driving.check()
@@ -188,7 +197,7 @@ class CoordinatorHolder:
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's commit log contains ``end``. Spark may call this late, twice, or never."""
         offset = self._offset(end)
-        with self.cycle.whole_or_not_at_all():
+        with self._noting_failures(), self.cycle.whole_or_not_at_all():
             self.cycle.complete(offset)
         self._cleaner.committed(offset)
 
@@ -212,7 +221,16 @@ class CoordinatorHolder:
     def close(self) -> None:
         """End the run: stop background work and close the coordinator."""
         self.cycle.end()
-        self._driving.end()
+        self._driving.end(self._error)
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        self._error = None
+        try:
+            yield
+        except Exception as error:
+            self._error = error
+            raise
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # For an idle stream Spark passes the last offset many times a second.

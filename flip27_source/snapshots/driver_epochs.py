@@ -15,11 +15,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError
+from ..errors import (
+    CorruptStateError,
+    Flip27Error,
+    MissingStateError,
+    StaleDriverError,
+    StateError,
+    kept_text,
+    kept_words,
+)
 from ..log import LOG
 from ..values.stored_json import decode_json
 from . import file_names
@@ -32,7 +41,8 @@ STOP_ONE = (
 """The remedy if another driver has taken over."""
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
-_SLACK_MS = 10_000
+_PATIENCE_MS = _MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
+"""How long a driver counts as alive after a renewal."""
 _PIDS_OF_HOST = "pid:[4026531836]"
 """The PID namespace outside of all containers, by a constant of Linux."""
 
@@ -44,12 +54,29 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         at: the newest checkpoint that it knows to be complete: the one that it continues after, at first.
             Renewals and the driver's end bring it up to date. Empty if it wrote the first one; None if it
             does not know yet whether it may drive the lineage.
+        ended_ms: when it ended; None if it has not, or could not say so, or is of a version before 0.3.
+        error, remedy: the error with which it ended, and what to do about it.
     """
 
     host: str
     process: int
     started_ms: int
     at: str | None = None
+    ended_ms: int | None = None
+    error: str | None = None
+    remedy: str | None = None
+
+    def ended(self, now_ms: int | None, error: BaseException | None) -> DriverRecord:
+        """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
+        if self.ended_ms is not None or now_ms is None:
+            return self
+        text = remedy = None
+        if isinstance(error, Flip27Error):
+            text = kept_words(f"{type(error).__name__}: {error.what}")
+            remedy = None if error.remedy is None else kept_words(error.remedy)
+        elif error is not None:
+            text = kept_text(error)
+        return msgspec.structs.replace(self, ended_ms=now_ms, error=text, remedy=remedy)
 
 
 class Driver(NamedTuple):
@@ -57,6 +84,52 @@ class Driver(NamedTuple):
 
     epoch: int
     record: DriverRecord | None
+
+
+class Condition(StrEnum):
+    """What is known of the newest driver of a lineage."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LOST = "lost"
+    """It has ended without a word: its process was killed, or its host cannot be reached."""
+    UNKNOWN = "unknown"
+    """It does not say whether it is alive (``requestInterval=0``), or is of a version before 0.3."""
+
+
+class DriverCondition(NamedTuple):
+    """The newest driver of a lineage.
+
+    Attributes:
+        since_ms: running: since when; stopped or failed: when; lost: when it was last heard of.
+    """
+
+    driver: Driver
+    condition: Condition
+    since_ms: int | None
+
+
+def newest_driver(
+    store: Store, lineage: str, *, wall_s: Callable[[], float] = time.time
+) -> DriverCondition | None:
+    """The newest driver of a lineage, and whether it is alive; None if no driver is known."""
+    listed = _listed(store, lineage)
+    if not listed.epochs:
+        return None
+    driver = Driver(listed.newest, _record(store, lineage, listed.newest))
+    record, said_ms = driver.record, listed.last_said_ms
+    if record is None:
+        return DriverCondition(driver, Condition.UNKNOWN, None)
+    if record.ended_ms is not None:
+        ended = Condition.STOPPED if record.error is None else Condition.FAILED
+        return DriverCondition(driver, ended, record.ended_ms)
+    if said_ms is None:
+        is_lost = _is_gone(record)
+        return DriverCondition(driver, Condition.LOST if is_lost else Condition.UNKNOWN, None)
+    if _is_gone(record) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
+        return DriverCondition(driver, Condition.LOST, said_ms)
+    return DriverCondition(driver, Condition.RUNNING, record.started_ms)
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -115,7 +188,7 @@ class DriverEpoch:
     def confirm(self, at: str) -> None:
         """Record that this driver continues after a checkpoint, and forget older drivers."""
         self.completed(at)
-        self._write_completed()
+        self._write(self._record)
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
@@ -127,18 +200,27 @@ class DriverEpoch:
         """
         if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
-            self._write_completed()
+            self._write(self._record)
 
-    def end(self) -> None:
+    def end(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         """Delete this driver's renewal files, so that no sender of a request waits for it.
 
         If that fails, a sender waits until the driver has missed its renewals.
+
+        Args:
+            now_ms: the current time, if the run of the query is over. error: what has ended it.
         """
+        ended = self._record.ended(now_ms, error)
         try:
-            if self._completed != self._record.at and _listed(self._store, self.lineage).newest == self.epoch:
-                self._write_completed()
-        except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
-            LOG.warning("that checkpoint %s is complete cannot be recorded: %s", self._completed, error)
+            is_known = self._completed == self._record.at and ended == self._record
+            if not is_known and _listed(self._store, self.lineage).newest == self.epoch:
+                self._write(ended)
+        except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
+            LOG.warning(
+                "that this driver has ended after checkpoint %s cannot be recorded: %s",
+                self._completed,
+                failed,
+            )
         with self._changing:
             self._is_renewed = False
             said, self._said = self._said, set()
@@ -158,8 +240,8 @@ class DriverEpoch:
             self._remaining.add(name)
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
-    def _write_completed(self) -> None:
-        record = msgspec.structs.replace(self._record, at=self._completed)
+    def _write(self, record: DriverRecord) -> None:
+        record = msgspec.structs.replace(record, at=self._completed)
         if record != self._record:
             self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
             self._record = record
@@ -241,7 +323,7 @@ class DriverWatch:
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
-        said_ms = max((ms for epoch, ms in listed.renewals if epoch == listed.newest), default=None)
+        said_ms = listed.last_said_ms
         if said_ms is None:
             return None
         record = _record(self._store, self._lineage, listed.newest)
@@ -253,8 +335,7 @@ class DriverWatch:
         elif said_ms != self._seen_ms:
             self._changed_s = now_s
         self._seen_ms = said_ms
-        patience_ms = _MISSED_RENEWALS * RENEWED_EVERY_MS + _SLACK_MS
-        return record if (now_s - self._changed_s) * 1000 <= patience_ms else None
+        return record if (now_s - self._changed_s) * 1000 <= _PATIENCE_MS else None
 
 
 class _Listed(NamedTuple):
@@ -266,6 +347,11 @@ class _Listed(NamedTuple):
     @property
     def newest(self) -> int:
         return max(self.epochs, default=0)
+
+    @property
+    def last_said_ms(self) -> int | None:
+        """When the newest driver has last said that it is alive."""
+        return max((ms for epoch, ms in self.renewals if epoch == self.newest), default=None)
 
 
 def _listed(store: Store, lineage: str) -> _Listed:

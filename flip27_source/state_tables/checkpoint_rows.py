@@ -96,7 +96,8 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     source = history.source()
     if source is None:
         return
-    epoch, driver = history.driver() or (None, None)
+    newest = history.driver
+    driver = None if newest is None else newest.driver.record
     yield {
         "uid": source.uid,
         "enumerator": source.enumerator,
@@ -107,7 +108,11 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         "start_options": source.start_options,
         "checkpoints": len(line.status),
         "newest_checkpoint": line.names[-1].checkpoint_id if line.names else None,
-        "epoch": epoch,
+        "epoch": None if newest is None else newest.driver.epoch,
+        "driver": None if newest is None else newest.condition.value,
+        "driver_since": None if newest is None or newest.since_ms is None else timestamp(newest.since_ms),
+        "error": None if driver is None else driver.error,
+        "remedy": None if driver is None else driver.remedy,
         "driver_host": None if driver is None else driver.host,
         "driver_process": None if driver is None else driver.process,
         "driver_started_at": None if driver is None else timestamp(driver.started_ms),

@@ -28,7 +28,7 @@ from ..snapshots.documents import (
     StoredQuarantined,
     decode_source,
 )
-from ..snapshots.driver_epochs import Driver, drivers
+from ..snapshots.driver_epochs import DriverCondition, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
@@ -273,8 +273,10 @@ class History:
         """The newest document of a line; None if there is none, or clean-up has removed it."""
         return self.document(line.names[-1]) if line.names else None
 
-    def driver(self) -> Driver | None:
-        return None if self._store is None else next(drivers(self._store, self.lineage.folder), None)
+    @cached_property
+    def driver(self) -> DriverCondition | None:
+        """The newest driver, and whether it is alive; None if none is known, as in a savepoint."""
+        return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
 
 def canonical(value: Any) -> str:

@@ -35,6 +35,7 @@ def test_show_names_the_source_of_the_state_and_its_position(query: FileQuery) -
     assert found["checkpoints"] == {"complete": 2, "pending": 1, "orphan": 0}
     lines = dict(flip27("state", "show", query.checkpoint).lines)
     assert lines["checkpoints"] == "2 complete, 1 pending"
+    assert lines["driver"].startswith("stopped at 1970-01-01 00:00:")
     assert (lines["newest complete"], lines["pending"], lines["batch id"]) == ("2", "3", "1")
 
 

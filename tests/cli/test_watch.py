@@ -69,6 +69,18 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
     ]
 
 
+def test_the_error_that_ended_the_query_is_drawn_first_with_what_to_do() -> None:
+    console = recorded(90)
+    driver = "failed at 2026-01-01 03:12:00 UTC, process 27 on node-1, epoch 3"
+    error, remedy = "SplitReadError: [b.json] is damaged", "repair the file"
+    console.print(drawn([replace(FRAME, driver=driver, error=error, remedy=remedy)]))
+    assert [line.strip("│ ") for line in console.export_text().splitlines()[1:4]] == [
+        "failed at 2026-01-01 03:12:00 UTC, process 27 on node-1, epoch 3",
+        "SplitReadError: [b.json] is damaged",
+        "What to do: repair the file",
+    ]
+
+
 def test_a_backlog_is_drawn_with_every_number_that_the_source_reports() -> None:
     console = recorded(120)
     console.print(drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)]))

@@ -33,8 +33,8 @@ class Batches(SparkQuery):
 
     def __init__(
         self,
-        enumerator: type[SplitEnumerator[Any]],
-        reader: type[SplitReader[Any]],
+        enumerator: type[SplitEnumerator[Any]] | None,
+        reader: type[SplitReader[Any]] | None,
         options: Mapping[str, str] | None = None,
         *,
         store: Store | None = None,

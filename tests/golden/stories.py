@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source import edits
+from flip27_source import edits, hybrid
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
@@ -42,7 +42,7 @@ from tests.golden.mysql_shop import MysqlShop, mysql_shop
 from tests.golden.worlds import LANDING, Shop
 from tests.simulator.postgres_server import NAME
 from tests.timed_lines import TIMED, TimedLines
-from tests.toy_sources import EchoReader, Shelf
+from tests.toy_sources import LINES, EchoReader, NumbersAsLines, Shelf
 
 TWO = Limits(files=2)
 
@@ -83,14 +83,15 @@ class Story:
     """A query and what happens to it.
 
     Attributes:
+        enumerator, reader: None if the options name them.
         schema: of the rows.
         world: within it there is the data that the query reads, in its final state.
         play: runs batches, of which the last is committed.
         next_rows: the rows that it reads after a restart, or in a fork.
     """
 
-    enumerator: type[Any]
-    reader: type[Any]
+    enumerator: type[Any] | None = None
+    reader: type[Any] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     schema: pa.Schema = SCHEMA
     world: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -101,6 +102,12 @@ class Story:
 def _two_batches(query: Query, limits: Limits = TWO) -> None:
     query.batch(limits)
     query.batch(limits)
+
+
+def _reads_two_sources(query: Query) -> None:
+    """Two sources of a chain are read, and two files of the third one."""
+    for _ in range(5):
+        query.batch(TWO)
 
 
 def _shelves(*names: str) -> Callable[[Query], None]:
@@ -364,6 +371,18 @@ STORIES = {
         [{"id": name} for name in ("orders-1", "orders-4", "refunds-0", "refunds-4")],
         _retries_records,
         valueFormat="json", onRecordError="quarantine",
+    ),
+    "chain": Story(
+        options=hybrid(
+            ("sequence", {"end": "3", "rowsPerSplit": "2", "reader": NumbersAsLines}),
+            ("sequence", {"start": "{switch}", "end": "6", "rowsPerSplit": "2", "reader": NumbersAsLines}),
+            ("files", {"path": LANDING, "reader": "text", "fileOrder": "name"}),
+            parallelism=1,
+        ),
+        schema=LINES,
+        world=worlds.landing,
+        play=_reads_two_sources,
+        next_rows=["3", "4", "5"],
     ),
     "sql": Story(
         enumerator=SqlEnumerator,

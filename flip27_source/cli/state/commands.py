@@ -25,7 +25,7 @@ from flip27_source.state_tables.views import VIEWS
 from ..commands import OptionGroup, argument, command, option
 from ..rendering import Answer, Table
 from .diff import changes, point_at
-from .rows import Place, Row, StoredState, checkpoint_row, newest_complete
+from .rows import Place, Row, StoredState, checkpoint_row, driver_said, newest_complete
 
 group = typer.Typer(no_args_is_help=True)
 
@@ -82,8 +82,9 @@ class Chosen(OptionGroup):
 @command(
     group,
     example="flip27 state show /ckpt/orders",
-    answers="a list with one object for each lineage: lineage, source (the view source), newest_complete and "
-    "pending (rows of the view checkpoints), checkpoints (counts by status).",
+    answers="a list with one object for each lineage: lineage, source (the view source), driver (whether it "
+    "runs, in words), newest_complete and pending (rows of the view checkpoints), checkpoints (counts by "
+    "status).",
 )
 def show(place: Place) -> Answer:
     """Show the source, the newest checkpoints, and the counts and sizes of a state."""
@@ -242,6 +243,7 @@ def _overview(history: History) -> dict[str, Any]:
     return {
         "lineage": history.lineage.name,
         "source": next(VIEWS["source"].rows(history), None),
+        "driver": driver_said(history.driver),
         "newest_complete": checkpoint_row(history, complete),
         "pending": None if newest == complete else checkpoint_row(history, newest),
         "checkpoints": {status.value: counts[status] for status in CheckpointStatus},
@@ -252,7 +254,9 @@ def _overview_table(item: dict[str, Any]) -> Table:
     source, complete = item["source"] or {}, item["newest_complete"] or {}
     shown = {name: source.get(name) for name in ("uid", "enumerator", "reader", "library", "start_options")}
     shown |= {
-        "driver": _driver(source),
+        "driver": item["driver"],
+        "error": source.get("error"),
+        "what to do": source.get("remedy"),
         "checkpoints": ", ".join(f"{n} {status}" for status, n in item["checkpoints"].items() if n),
         "newest complete": complete.get("checkpoint_id"),
         "pending": (item["pending"] or {}).get("checkpoint_id"),
@@ -260,12 +264,6 @@ def _overview_table(item: dict[str, Any]) -> Table:
     shown |= {name.replace("_", " "): complete.get(name) for name in _OVERVIEW_NUMBERS}
     rows = [(name, value) for name, value in shown.items() if value not in (None, {})]
     return Table(columns=("lineage", item["lineage"]), rows=rows)
-
-
-def _driver(source: Row) -> str | None:
-    if source.get("driver_host") is None:
-        return None
-    return f"process {source['driver_process']} on {source['driver_host']}, epoch {source['epoch']}"
 
 
 def _table(rows: list[Row], columns: Sequence[str]) -> Table:

@@ -7,11 +7,13 @@ from typing import Any
 
 from flip27_source.errors import MissingStateError, OptionError
 from flip27_source.file_systems.paths import redacted
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
+from flip27_source.values.times import datetime_or_none
 
 from ..commands import FileSystem, Lineage, Location, OptionGroup, StateLocations
 
@@ -61,6 +63,20 @@ class Place(OptionGroup):
                 remedy="choose one with --lineage, or give its directory",
             )
         return histories[0]
+
+
+def driver_said(driver: DriverCondition | None) -> str | None:
+    """What is known of a driver, in the words of ``state show`` and ``watch``; None if no driver is known."""
+    if driver is None:
+        return None
+    since_ms, record = driver.since_ms, driver.driver.record
+    moment = None if since_ms is None else datetime_or_none(since_ms)
+    words = {Condition.LOST: "lost, last heard of at", Condition.RUNNING: "running since"}
+    said = driver.condition.value
+    if moment is not None:
+        said = f"{words.get(driver.condition, f'{said} at')} {moment:%Y-%m-%d %H:%M:%S} UTC"
+    where = "" if record is None else f", process {record.process} on {record.host}"
+    return f"{said}{where}, epoch {driver.driver.epoch}"
 
 
 def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:

@@ -34,11 +34,11 @@ _BAR_WIDTH = 24
 @command(
     group,
     example="flip27 watch /ckpt/orders",
-    answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
-    "created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, backlog_age_s, "
-    "sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, "
-    "late), live, finished, quarantined, rows_per_s, splits_per_s, "
-    "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
+    answers="a list with one object for each lineage: lineage, at, driver, error, remedy, checkpoint_id, "
+    "batch_id, status, created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, "
+    "backlog_age_s, sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, "
+    "smallest_delay_ms, late), live, finished, quarantined, rows_per_s, splits_per_s, batches, "
+    "subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
     place: Place,
@@ -86,7 +86,8 @@ def watch_live(look: Callable[[], Sequence[Frame]], console: Console, ticks: Ite
 
 def _panel(frame: Frame) -> Panel:
     if frame.checkpoint_id is None:
-        return Panel("no checkpoint yet", title=escape(frame.lineage), title_align="left")
+        said = Group(*_driver(frame), "no checkpoint yet")
+        return Panel(said, title=escape(frame.lineage), title_align="left")
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
         (("checkpoint", _checkpoint(frame)), ("batches retained", str(frame.batches))),
@@ -98,8 +99,20 @@ def _panel(frame: Frame) -> Panel:
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
     lines = (*_sized(frame.sized), *_late(frame.event_time))
     return Panel(
-        Group(numbers, *lines, _subtasks(frame.subtasks)), title=escape(frame.lineage), title_align="left"
+        Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
+        title=escape(frame.lineage),
+        title_align="left",
     )
+
+
+def _driver(frame: Frame) -> list[Text]:
+    """Lines on whether the source runs, and on the error that has ended it."""
+    lines = [] if frame.driver is None else [Text(frame.driver)]
+    if frame.error is not None:
+        lines.append(Text(frame.error, style="bold red"))
+    if frame.remedy is not None:
+        lines.append(Text(f"What to do: {frame.remedy}"))
+    return lines
 
 
 def _sized(limits: SizedLimits | None) -> list[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
 from flip27_source.values.times import event_time
 
-from ..state.rows import Place, Row, checkpoint_row
+from ..state.rows import Place, Row, checkpoint_row, driver_said
 
 T = TypeVar("T")
 
@@ -50,6 +50,8 @@ class Frame:
 
     Attributes:
         at: when the state was read.
+        driver: whether its driver runs, in words; None if no driver is known.
+        error, remedy: with which its driver has failed, and what to do about it.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         lag_s: seconds since the newest checkpoint was created.
         event_time_lag_s: seconds between the largest event time reported and now.
@@ -68,6 +70,9 @@ class Frame:
 
     lineage: str
     at: dt.datetime
+    driver: str | None = None
+    error: str | None = None
+    remedy: str | None = None
     checkpoint_id: int | None = None
     batch_id: int | None = None
     status: str | None = None
@@ -131,8 +136,17 @@ class Watcher:
         earlier = [self._once((lineage, name), partial(_batch, history, name)) for name in names[:-1]]
         batches = [batch for batch in (*earlier, *(_batch(history, name) for name in names[-1:])) if batch]
         document = history.head(line)
+        driver = history.driver
+        record = None if driver is None else driver.driver.record
+        frame = Frame(
+            lineage=lineage,
+            at=now,
+            driver=driver_said(driver),
+            error=None if record is None else record.error,
+            remedy=None if record is None else record.remedy,
+        )
         if document is None or not batches:
-            return Frame(lineage=lineage, at=now)
+            return frame
         newest, batch = names[-1], batches[-1]
         row, reports = batch.row, batch.reports
         is_complete = line.status[newest] == COMPLETE
@@ -147,9 +161,8 @@ class Watcher:
         # What a DiscoveringEnumerator has found and not assigned.
         held = sum(size(page.splits) - page.taken for page in unassigned_pages(document))
         oldest = event_time(summary.get("backlogOldestEventTime"))
-        return Frame(
-            lineage=lineage,
-            at=now,
+        return replace(
+            frame,
             checkpoint_id=newest.checkpoint_id,
             batch_id=row["batch_id"],
             status=line.status[newest],

@@ -1,0 +1,89 @@
+"""Whether the driver of a source runs, as its state tells: running, stopped, failed or lost; since when."""
+
+from __future__ import annotations
+
+import pytest
+
+from flip27_source.errors import LONGEST_KEPT, OptionError
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, newest_driver
+from tests.driver.batches import Batches
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
+
+
+class Fails(Feed):
+    """A source that fails if the error is set."""
+
+    error: Exception | None = None
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if self.error is not None:
+            raise self.error
+        super().handle_split_request(subtask_id)
+
+
+@pytest.fixture
+def batches(request: pytest.FixtureRequest) -> Batches:
+    Fails.error = None
+    FEEDS[request.node.name] = items("a")
+    made = Batches(Fails, EchoReader, {"feed": request.node.name, "stateLocation": "/unused"})
+    made.batch()
+    return made
+
+
+def seen(batches: Batches, *, after_s: float = 0) -> DriverCondition:
+    (lineage,) = {name.partition("/")[0] for name in batches.files()}
+    found = newest_driver(batches.store, lineage, wall_s=lambda: batches.now_ms / 1000 + after_s)
+    assert found is not None
+    return found
+
+
+def test_a_driver_runs_from_its_start_to_its_end(batches: Batches) -> None:
+    started_ms = batches.now_ms
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms)
+    batches.now_ms += 5_000
+    batches.holder.close()
+    assert seen(batches)[1:] == (Condition.STOPPED, started_ms + 5_000)
+    batches.restart()
+    batches.trigger()
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms + 5_000)
+
+
+def test_a_driver_that_has_not_been_heard_of_for_40_seconds_is_lost(batches: Batches) -> None:
+    assert seen(batches, after_s=40).condition is Condition.RUNNING
+    assert seen(batches, after_s=41)[1:] == (Condition.LOST, batches.now_ms)
+
+
+def failed(batches: Batches, error: Exception) -> DriverCondition:
+    Fails.error = error
+    with pytest.raises(type(error)):
+        batches.batch()
+    batches.holder.close()
+    return seen(batches)
+
+
+def test_the_error_that_ends_a_query_is_kept_with_its_remedy(batches: Batches) -> None:
+    driver, condition, since_ms = failed(batches, OptionError("no topic 'orders'", remedy="create it"))
+    assert (condition, since_ms) == (Condition.FAILED, batches.now_ms)
+    assert driver.record is not None
+    assert (driver.record.error, driver.record.remedy) == ("OptionError: no topic 'orders'", "create it")
+
+
+def test_a_kept_error_has_a_bounded_length_and_no_credentials(batches: Batches) -> None:
+    driver, _, _ = failed(batches, ValueError("s3://me:secret@host/x " + "y" * 5_000))
+    assert driver.record is not None
+    error = driver.record.error or ""
+    assert error.startswith("ValueError: s3://")
+    assert "secret" not in error
+    assert len(error) <= LONGEST_KEPT
+
+
+def test_a_query_that_goes_on_after_an_error_has_not_failed(batches: Batches) -> None:
+    Fails.error = OSError("the network is unreachable")
+    with pytest.raises(OSError, match="unreachable"):
+        batches.batch()
+    Fails.error = None
+    batches.source_feed.extend(items("b"))
+    assert batches.batch() == ["b"]
+    assert seen(batches).condition is Condition.RUNNING
+    batches.holder.close()
+    assert seen(batches).condition is Condition.STOPPED
