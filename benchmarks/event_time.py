@@ -140,7 +140,7 @@ def lost_of(
     all_rows = given.files * given.rows
     found = {"lost": all_rows - counted[0], "of": all_rows, "windows": counted[1]}
     if "eventTimeOrder" in options:
-        ends = (json.loads(batch["sources"][0]["endOffset"]) for batch in query.recentProgress)
+        ends = (json.loads(batch.json)["sources"][0]["endOffset"] for batch in query.recentProgress)
         found["smallest_delay_ms"] = max(end["summary"]["smallestWatermarkDelayMs"] for end in ends)
     return found | {"seconds": round(time.monotonic() - started_s, 1)}
 

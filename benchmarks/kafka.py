@@ -270,7 +270,8 @@ def planning(bench: Bench, spec: Spec) -> Compared:
                 batches = [one for one in query.recentProgress if one["batchId"] > before]
                 largest = max(batches, key=lambda one: one["numInputRows"])
                 found.ours.append(float(largest["durationMs"]["latestOffset"]))
-                offset = json.dumps(largest["sources"][0]["endOffset"], separators=(",", ":"))
+                end = json.loads(largest.json)["sources"][0]["endOffset"]
+                offset = json.dumps(end, separators=(",", ":"))
                 found.peers["offset"].append(float(len(offset)))
     finally:
         query.stop()

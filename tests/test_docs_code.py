@@ -88,7 +88,7 @@ def batch_size(page: PageRun) -> None:
     page.run()
     page.names["query"].processAllAvailable()
     (batch,) = (batch for batch in page.names["query"].recentProgress if batch["numInputRows"])
-    sized = json.loads(batch["sources"][0]["endOffset"])["summary"]["sized"]
+    sized = json.loads(batch.json)["sources"][0]["endOffset"]["summary"]["sized"]
     assert (sized["target_ms"], sized["files"], sized["reason"]) == (30_000, 100, "first batch")
     page.names["query"].stop()
 
