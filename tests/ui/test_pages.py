@@ -17,6 +17,9 @@ from flip27_source.cli.ui.pages import SPLITS
 from flip27_source.cli.ui.words import catches_up, seconds
 from flip27_source.cli.watch.view import Frame
 from flip27_source.coordination.batch_limits import Limits
+from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
+from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27, three_batches
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
@@ -270,3 +273,22 @@ def test_what_the_newest_batch_could_not_read_counts_at_once(tmp_path: Path) -> 
     (source,) = pages.sources.found
     assert source.frame.quarantined == 1
     query.engine.stop()
+
+
+def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    state = query.checkpoint / "flip27"
+    (lineage,) = (folder.name for folder in state.iterdir() if folder.name.startswith("files-"))
+    failures = tuple(FailedCheckpoint(at_ms=1000 * n, error=f"<b>timed out {n}</b>") for n in range(3))
+    epoch = DriverEpoch(LocalStore(str(state)), lineage, 9_000, failed=failures)
+    epoch.end(10_000, StateLocationError("<i>no space</i>", remedy="add <u>space</u>"))
+    with served(pages_of([query.checkpoint])) as found:
+        first, checkpoints = found.get().text, found.get(f"{source_path(found)}/checkpoints").text
+    assert re.findall(r"<[biu]>", first + checkpoints) == []
+    text = text_of(first)
+    assert "failed at 1970-01-01 00:00:10 UTC" in text
+    assert "StateLocationError: <i>no space</i> What to do: add <u>space</u>" in text
+    assert "3 failed checkpoints , the last 1970-01-01 00:00:02 UTC" in text
+    assert "1 source, 1 failed" in text
+    assert [n for n in range(3) if f"<b>timed out {n}</b>" in text] == [2]
+    assert [n for n in range(3) if f"<b>timed out {n}</b>" in text_of(checkpoints)] == [0, 1, 2]

@@ -41,6 +41,14 @@ class Source:
         return None if driver is None or driver.since_ms is None else datetime_or_none(driver.since_ms)
 
     @property
+    def failed(self) -> Sequence[tuple[dt.datetime | None, str]]:
+        """The checkpoints that failed and are kept, newest first: when, and why."""
+        record = self.history.driver and self.history.driver.driver.record
+        return [(datetime_or_none(item.at_ms), item.error) for item in (record.failed if record else ())][
+            ::-1
+        ]
+
+    @property
     def state(self) -> str:
         """The options that name this source in commands, for a shell."""
         at = redacted(self.history.lineage.parent or self.place.location)
