@@ -38,15 +38,15 @@ def ui(
     checkpoint: Annotated[
         list[str] | None,
         option(
-            "--checkpoint-location LOCATION",
+            "--checkpoint-location",
             "A query's checkpointLocation, which shows what is complete; its state is there or at a --state. "
             "Repeatable.",
         ),
     ] = None,
     port: Annotated[int, option("--port N", "The port; 0 for any free one.", integer(minimum=0))] = 4080,
-    host: Annotated[
-        str, option("--host ADDRESS", "The address; needs --token-env unless it is loopback.")
-    ] = ("127.0.0.1"),
+    host: Annotated[str, option("--host", "The address; needs --token-env unless it is loopback.")] = (
+        "127.0.0.1"
+    ),
     token_env: Annotated[
         str | None,
         option("--token-env NAME", "The environment variable with the token that the page asks for."),
