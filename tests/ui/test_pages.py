@@ -6,9 +6,10 @@ import datetime as dt
 import html
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pytest
 
@@ -292,3 +293,47 @@ def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tm
     assert "1 source, 1 failed" in text
     assert [n for n in range(3) if f"<b>timed out {n}</b>" in text] == [2]
     assert [n for n in range(3) if f"<b>timed out {n}</b>" in text_of(checkpoints)] == [0, 1, 2]
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*/checkpoint"))
+
+
+@pytest.mark.parametrize("checkpoint", GOLDEN, ids=lambda at: "-".join(at.parts[-3:-1]))
+def test_every_page_of_every_source_and_of_older_states_is_made(checkpoint: Path) -> None:
+    pages = pages_of([checkpoint])
+    pages.sources.look(dt.datetime.now(dt.UTC))
+    assert pages.sources.unread == []
+    for source in pages.sources.found:
+        seen = {"batches?", "splits?", "splits?status=live", "quarantine?", "checkpoints?"}
+        todo = sorted(seen)
+        while todo:
+            view, _, query = todo.pop().partition("?")
+            text = pages.page(source.key, view, dict(parse_qsl(query)))
+            new = {link.rpartition("/")[2] for link in links(text, "/split?") + links(text, "/batch?")} - seen
+            seen |= new
+            todo += sorted(new)
+        assert len(seen) > 6
+
+
+def test_a_record_of_kafka_that_cannot_be_decoded_is_shown_in_hex_and_as_text() -> None:
+    (checkpoint,) = [at for at in GOLDEN if at.parts[-3:-1] == ("0.2.0", "kafka-quarantine")]
+    pages = pages_of([checkpoint])
+    pages.sources.look(dt.datetime.now(dt.UTC))
+    text = text_of(pages.page(pages.sources.found[0].key, "quarantine", {}))
+    shown = re.findall(r"Value, first bytes: ((?:[0-9a-f]{2} )+)(\S+)", text)
+    assert shown
+    for in_hex, as_text in shown:
+        assert bytes.fromhex(in_hex).decode(errors="replace") == as_text
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2"])
+def test_a_missing_package_is_named_with_the_extra_that_installs_it(
+    missing: str, hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("flip27_source.cli.ui.", f"{missing}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    said = flip27("ui", "--state", hostile.checkpoint, "--json")
+    assert said.code == 1
+    assert "needs the package starlette" in said.data["error"]["what"]
+    assert said.data["error"]["remedy"] == "pip install 'flip27-source[ui]' in this environment"

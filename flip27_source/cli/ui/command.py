@@ -70,8 +70,8 @@ def ui(
     ]
     token = _token(host, token_env)
     hidden = Hidden({"token": token, **source_options(None, files.storage)})
-    needs = needed("starlette", by="flip27 ui", extra="ui", also="", where="here", error_type=OptionError)
-    with needs:
+    where = "in this environment"
+    with needed("starlette", by="flip27 ui", extra="ui", where=where, error_type=OptionError):
         import jinja2  # noqa: F401
         import uvicorn  # noqa: F401
 
