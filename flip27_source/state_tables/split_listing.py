@@ -5,6 +5,7 @@ A page costs what it shows, however many splits there are: other splits are not 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -31,8 +32,8 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        group, _, offset = text.rpartition("+")
-        return cls(group, int(offset)) if offset.isdigit() else cls()
+        match = re.fullmatch(r"([^+]*)\+([0-9]{1,12})", text)
+        return cls() if match is None else cls(match[1], int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.group}+{self.offset}"

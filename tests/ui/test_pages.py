@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
@@ -183,12 +184,24 @@ def test_looking_changes_nothing_on_disk(hostile: DiskQuery) -> None:
     assert everything() == before
 
 
-def test_secrets_are_masked_on_every_page(hostile: DiskQuery) -> None:
+def test_secrets_are_masked_on_every_page_and_are_in_no_link(hostile: DiskQuery) -> None:
     secret = "later"  # as if it were one: the name of a file
     with served(pages_of([hostile.checkpoint], lambda text: text.replace(secret, "***"))) as found:
         for view in ("batches", "splits", "quarantine", "checkpoints"):
-            text = text_of(found.get(f"{source_path(found)}/{view}").text)
+            text = found.get(f"{source_path(found)}/{view}").text
             assert secret not in text
+            assert (view == "splits") == ("***.parquet" in text)
+
+
+@pytest.mark.parametrize("name", ["at", "before", "after", "checkpoint", "name", "status", "id", "with"])
+@pytest.mark.parametrize(
+    "value", ["", "²", "1" * 5000, "a+" + "9" * 12, "%00", "%ff", "%ed%b3%bf", "{{7*7}}", "../.."]
+)
+def test_whatever_a_url_asks_for_is_answered_without_a_fault(name: str, value: str, page: Served) -> None:
+    path = source_path(page)
+    for view in ("batches", "batch", "splits", "split", "quarantine", "checkpoints"):
+        asked = f"{path}/{view}?{name}={quote(value, safe='%')}&before=1"
+        assert page.get(asked).status in (200, 404), view
 
 
 def test_a_report_is_one_file_without_scripts_links_and_secrets(hostile: DiskQuery, tmp_path: Path) -> None:
@@ -337,3 +350,22 @@ def test_a_missing_package_is_named_with_the_extra_that_installs_it(
     assert said.code == 1
     assert "needs the package starlette" in said.data["error"]["what"]
     assert said.data["error"]["remedy"] == "pip install 'flip27-source[ui]' in this environment"
+
+
+def test_pages_are_made_while_the_query_cleans_up_what_they_read(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path, retainedCheckpoints="2")
+    query.land("first.parquet")
+    query.batch()
+    with served(pages_of([query.checkpoint, query.checkpoint / "flip27"])) as found:
+        path = source_path(found)
+        views = ("/", *(f"{path}/{view}" for view in ("batches", "splits", "quarantine", "checkpoints")))
+        for number in range(25):
+            query.land(f"{number}.parquet")
+            with ThreadPoolExecutor() as threads:
+                answers = threads.map(found.get, views)  # while the batch runs
+                query.batch()
+            for answer in answers:
+                assert answer.status == 200, text_of(answer.text)
+                assert "cannot be read" not in answer.text
+        assert "checkpoint 26" in text_of(found.get().text)
+    query.engine.stop()

@@ -14,6 +14,7 @@ from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
+from tests.snapshots.spark_logs import FileQuery
 from tests.ui.served import pages_of
 
 BATCHES = 40
@@ -83,3 +84,27 @@ def test_a_page_of_all_batches_reads_each_of_them_once(pages: Pages, counting: Q
         counting.requests.clear()
         look(pages, second, view)
         assert counting.requests == {"LIST": 5, "GET": 2 if second == 2 else 1}, view
+
+
+def test_with_the_checkpoint_location_a_look_takes_14_requests(
+    counting: QuickAnswers, tmp_path: Path
+) -> None:
+    bucket = new_bucket(counting.url)
+    query = FileQuery(tmp_path)
+    for number in range(20):
+        query.land(f"{number}.txt")
+        query.batch(now_ms=1000 * number)
+    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    words = [f"{name}={value}" for name, value in bucket.storage_options.items()]
+    files = FileSystem(storage=words)
+    pages = pages_of([Place(location=f"{bucket.url}/checkpoint", stored=StoredState(files=files))])
+    found = []
+    for second in (0, 2, 4):
+        counting.requests.clear()
+        pages.sources.look(dt.datetime(1970, 1, 1, 0, 1, second, tzinfo=dt.UTC))
+        (source,) = pages.sources.found
+        assert source.frame.complete_id == 20
+        found.append(dict(counting.requests))
+    # The offsets of twenty batches, eleven documents and a driver's record; later the newest two offsets and
+    # that record.
+    assert found == [{"LIST": 11, "GET": 32}, {"LIST": 11, "GET": 3}, {"LIST": 11, "GET": 3}]

@@ -82,20 +82,22 @@ class Pages:
     def __init__(self, sources: Sources, hide: Callable[[str], str], interval_s: float | None) -> None:
         self.sources = sources
         self._interval_s = interval_s
+        self._hide = hide
+        self._text = words.finalizer(hide)
         self._jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
-            finalize=words.finalizer(hide),
+            finalize=self._text,
             trim_blocks=True,
             lstrip_blocks=True,
         )
         self._jinja.globals.update(words=words, counted=counted, link=self._link, version=__version__)
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
-        """A link; in a report only its text."""
-        shown = self._jinja.finalize(text) if self._jinja.finalize else text
-        if self._interval_s is None:
+        """A link; only its text in a report, and if the URL would contain a secret."""
+        shown = self._text(text)
+        if self._interval_s is None or any(self._hide(value) != value for value in map(str, query.values())):
             return Markup("{}").format(shown)
         url = path + ("?" + urlencode(query, errors="surrogatepass") if query else "")
         return Markup('<a href="{}">{}</a>').format(url, shown)

@@ -16,7 +16,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from flip27_source.errors import Flip27Error, MissingStateError, OptionError, ProtocolError, said_of
-from flip27_source.log import LOG
 
 from .guard import Guard
 from .pages import HERE, Pages
@@ -52,8 +51,7 @@ def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime])
     def elsewhere(_request: Request, _error: Exception) -> Response:
         return said(_NOT_FOUND, "Not found", MissingStateError("there is no such page", remedy="begin at /"))
 
-    def failed(request: Request, error: Exception) -> Response:
-        LOG.error("the page %s fails", request.url.path, exc_info=error)
+    def failed(_request: Request, error: Exception) -> Response:
         what = ProtocolError(
             f"a bug of flip27: {said_of(error)}", remedy="report it, with the log of flip27 ui"
         )
