@@ -32,7 +32,13 @@ def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime])
             with looking:
                 try:
                     pages.sources.look(now())
-                    return HTMLResponse(make(request))
+                    try:
+                        return HTMLResponse(make(request))
+                    except (
+                        MissingStateError
+                    ):  # clean-up may have been quicker: a new look does not ask for it
+                        pages.sources.look(now(), again=True)
+                        return HTMLResponse(make(request))
                 except MissingStateError as error:
                     return said(_NOT_FOUND, "Not found", error)
                 except Flip27Error as error:

@@ -57,8 +57,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """A location that cannot be read."""
+    """A location that cannot be read; ``number``: its place among the locations."""
 
+    number: int
     location: str
     error: Flip27Error
 
@@ -81,9 +82,9 @@ class Sources:
     def __post_init__(self) -> None:
         self._watchers = [Watcher(place) for place in self.places]
 
-    def look(self, now: dt.datetime) -> None:
-        """Bring ``found``, worst first, and ``unread`` up to date."""
-        if 0 <= (now - self.at).total_seconds() < SAME_LOOK_S:
+    def look(self, now: dt.datetime, *, again: bool = False) -> None:
+        """Bring ``found``, worst first, and ``unread`` up to date; ``again``: even if they just were."""
+        if not again and 0 <= (now - self.at).total_seconds() < SAME_LOOK_S:
             return
         self.at, self.unread = now, []
         found: dict[tuple[str, str], Source] = {}
@@ -94,12 +95,17 @@ class Sources:
                     source = Source(key=key, place=place, history=history, frame=frame)
                     found.setdefault((history.lineage.parent or place.location, frame.lineage), source)
             except Flip27Error as error:
-                self.unread.append(Unread(location=redacted(watcher.place.location), error=error))
+                at = redacted(watcher.place.location)
+                self.unread.append(Unread(number=number, location=at, error=error))
         self.found = sorted(found.values(), key=lambda source: _WORST_FIRST.index(source.frame.condition))
         keys = {source.key for source in self.found}
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
 
     def source(self, key: str) -> Source | None:
+        """The source of a URL; None if it does not exist; raises Flip27Error if it cannot be read."""
+        for item in self.unread:
+            if key.startswith(f"{item.number}/"):
+                raise item.error
         return next((source for source in self.found if source.key == key), None)
 
     def batches(

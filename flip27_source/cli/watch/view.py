@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
+from flip27_source.errors import MissingStateError
 from flip27_source.snapshots.documents import timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
@@ -156,7 +157,10 @@ class Watcher:
     def look(self, now: dt.datetime) -> list[tuple[History, Frame]]:
         """Each lineage with its frame; raises as :meth:`frames` does."""
         self._last, self._needed = self._needed, {}
-        return [(history, self._frame(history, now)) for history in self._looks.histories()]
+        try:
+            return [(history, self._frame(history, now)) for history in self._looks.histories()]
+        except MissingStateError:  # clean-up may have been quicker: a new look does not ask for it
+            return [(history, self._frame(history, now)) for history in self._looks.histories()]
 
     @property
     def kept(self) -> int:
