@@ -79,9 +79,10 @@ def test_hostile_names_do_nothing_on_any_page(window: Window, site: Served) -> N
     page.get_by_role("link", name="files-").click()
     for name in ("Splits", "Quarantine", "Checkpoints", "Batches"):
         page.get_by_role("navigation").get_by_role("link", name=name).click()
-        page.get_by_role("heading", level=2).first.wait_for()
+        page.wait_for_url(f"**/{name.lower()}")
         assert page.locator("main img, main script, main iframe").count() == 0
     page.get_by_role("navigation").get_by_role("link", name="Splits").click()
+    page.wait_for_url("**/splits")
     hrefs = page.eval_on_selector_all("td.name a", "links => links.map(link => link.href)")
     assert len(hrefs) == 7
     for href in hrefs:
@@ -241,6 +242,7 @@ def test_the_page_works_without_scripts(chromium: Any, site: Served) -> None:
     page.get_by_role("link", name="Splits").click()
     page.get_by_label("Part of the name").fill("later")
     page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**/splits?name=later*")
     assert page.locator("td.name a").count() == 1
     context.close()
 
