@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import json
 from collections import Counter
@@ -39,36 +38,19 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A batch on the time line, in thousandths of its width: planned at ``start``, read and complete later.
+class OnTimeLine:
+    """A batch on the time line, in milliseconds since the first batch there was planned.
 
     Attributes:
-        read: until where its slowest task has worked; None if its tasks did not report.
-        end: when the next batch was planned, or now; ``is_open``: if it is not known to be complete.
+        end_ms: when the next batch was planned, before which this one was complete; now, if it is not known
+            to be complete; None for a complete one without a next one.
     """
-
-    start: int
-    read: int | None
-    end: int
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A batch in a table, with its place on the time line. took_s: until it was complete, at most."""
 
     name: CheckpointName
     status: str
     batch: Batch
-    bar: Bar
-    took_s: float | None
-    read_s: float | None
-
-    @property
-    def reported(self) -> tuple[int, int] | None:
-        """Rows and bytes that the tasks have read; None if none reported."""
-        reports = self.batch.reports.values()
-        return (sum(r["rows"] for r in reports), sum(r["bytes"] for r in reports)) if reports else None
+    start_ms: int
+    end_ms: int | None
 
 
 class Pages:
@@ -134,43 +116,29 @@ class Pages:
         before = query.get("before", "")
         first = next((i for i, name in enumerate(names) if str(name.checkpoint_id) == before), 0)
         # With the one that was planned next: its time shows how long the newest one here took.
-        here = names[max(0, first - 1) : first + BATCHES]
-        shown = self.on_time_line(source, line, here)
-        shown = shown[1:] if first else shown
-        after = names[first + BATCHES] if len(names) > first + BATCHES else None
-        return {"shown": shown, "older": after, "newer": first > 0, "total": len(names)}
+        found = list(self.sources.batches(source, names[max(0, first - 1) : first + BATCHES]))
+        shown = list(self._on_time_line(found, line))
+        shown_ends = (at.end_ms or at.start_ms + (at.batch.slowest_ms or 1) for at in shown)
+        return {
+            "shown": shown[1:] if first else shown,
+            "whole_ms": max(shown_ends, default=1),
+            "older": names[first + BATCHES] if len(names) > first + BATCHES else None,
+            "newer": first > 0,
+            "total": len(names),
+        }
 
-    def on_time_line(self, source: Source, line: Ancestry, names: Sequence[CheckpointName]) -> list[Shown]:
-        found = list(self.sources.batches(source, names))
-        if not found:
-            return []
-        now = self.sources.at
-        begin = found[-1][1].row["created_at"]
-        newest_open = line.status[found[0][0]] != COMPLETE
-        latest = found[0][1].row["created_at"]
-        until = now if newest_open else max(latest, *(at + read for at, read in map(_read, found)))
-        whole_s = max((until - begin).total_seconds(), 1e-3)
-
-        def place(at: dt.datetime) -> int:
-            return int(1000 * min(1.0, max(0.0, (at - begin).total_seconds() / whole_s)))
-
-        shown = []
-        for index, (name, batch) in enumerate(found):
-            start, read = _read((name, batch))
-            is_open = line.status[name] != COMPLETE
-            end = found[index - 1][1].row["created_at"] if index else (now if is_open else start + read)
-            bar = Bar(
-                start=place(start),
-                read=place(start + read) if batch.reports else None,
-                end=place(end),
-                is_open=is_open,
+    def _on_time_line(
+        self, found: Sequence[tuple[CheckpointName, Batch]], line: Ancestry
+    ) -> Iterator[OnTimeLine]:
+        planned = [batch.row["created_at"] for _, batch in found]
+        ends = [None if found and line.status[found[0][0]] == COMPLETE else self.sources.at, *planned]
+        for (name, batch), end in zip(found, ends, strict=False):
+            start_ms, end_ms = (
+                None if at is None else round((at - planned[-1]).total_seconds() * 1000)
+                for at in (batch.row["created_at"], end)
             )
-            took_s = (end - start).total_seconds() if index or is_open else None
-            read_s = read.total_seconds() if batch.reports else None
-            shown.append(
-                Shown(name=name, status=line.status[name], batch=batch, bar=bar, took_s=took_s, read_s=read_s)
-            )
-        return shown
+            status = line.status[name]
+            yield OnTimeLine(name=name, status=status, batch=batch, start_ms=start_ms or 0, end_ms=end_ms)
 
     def batch(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         history, line = source.history, source.history.line()
@@ -307,13 +275,6 @@ VIEWS_OF_A_SOURCE: Mapping[str, Callable[[Pages, Source, Mapping[str, str]], dic
     "split": Pages.split,
     "quarantine": Pages.quarantine,
 }
-
-
-def _read(item: tuple[CheckpointName, Batch]) -> tuple[dt.datetime, dt.timedelta]:
-    """When a batch was planned, and how long its slowest task worked."""
-    _, batch = item
-    slowest_ms = max((report["duration_ms"] for report in batch.reports.values()), default=0)
-    return batch.row["created_at"], dt.timedelta(milliseconds=slowest_ms)
 
 
 def _named(line: Ancestry, text: str) -> CheckpointName:

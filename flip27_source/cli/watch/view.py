@@ -133,6 +133,15 @@ class Batch:
     ignored: int
     losses: int
 
+    @property
+    def slowest_ms(self) -> int | None:
+        """How long its slowest task worked; None if none has reported."""
+        return max((report["duration_ms"] for report in self.reports.values()), default=None)
+
+    def total(self, column: str) -> int | None:
+        """The sum of a column of the reports; None if none has reported."""
+        return sum(report[column] for report in self.reports.values()) if self.reports else None
+
 
 @dataclass(slots=True)
 class Watcher:
