@@ -136,6 +136,14 @@ WATERMARK_DELAY: Option[float | None] = NextBatchOption(
     "in the driver's log tells if it is less than the smallest delay that loses nothing of the backlog; "
     "splits that are found later than it are counted.",
 )
+TOLERABLE_FAILED_CHECKPOINTS: Option[int] = NextBatchOption(
+    name="tolerableFailedCheckpoints",
+    parse=integer(minimum=0),
+    default_text="0",
+    doc="How many times in a row a batch may fail to be planned, or its checkpoint to be written, because a "
+    "file system or a server could not be reached, before the query ends. It is tried again after 1 second, "
+    "then 2, 4 and so on, at most 60.",
+)
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
@@ -318,6 +326,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
     REQUEST_INTERVAL, AVAILABLE_NOW, PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION, TARGET_BACKLOG_DURATION,
+    TOLERABLE_FAILED_CHECKPOINTS,
     *DISCOVERY_OPTIONS, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
     ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
     ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,

@@ -5,7 +5,7 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 
 from __future__ import annotations
 
-from ..snapshots.driver_epochs import DriverEpoch
+from ..snapshots.driver_epochs import MOST_FAILED, DriverEpoch, FailedCheckpoint
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
 from .environment import Environment
@@ -28,6 +28,7 @@ class Driving:
         self._epoch: DriverEpoch | None = None
         self._given_back: DriverEpoch | None = None
         self._checked_ms: int | None = None
+        self._failed: tuple[FailedCheckpoint, ...] = ()
 
     @property
     def epoch(self) -> int:
@@ -53,6 +54,7 @@ class Driving:
             self._environment.now_ms(),
             at="" if is_first else None,
             is_renewed=self._is_renewed,
+            failed=self._failed,
             process=self._environment.process,
         )
 
@@ -76,6 +78,12 @@ class Driving:
     def completed(self, offset: Offset) -> None:
         if self._epoch is not None:
             self._epoch.completed(str(offset.name))
+
+    def noted(self, failure: FailedCheckpoint) -> None:
+        """A checkpoint has failed: the records of this driver show it."""
+        self._failed = (*self._failed, failure)[-MOST_FAILED:]
+        if self._epoch is not None:
+            self._epoch.failed = self._failed
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

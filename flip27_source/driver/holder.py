@@ -5,8 +5,6 @@ It puts the parts of the coordinator's process together; the work between two ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..contract_version import contract_version
@@ -28,7 +26,13 @@ from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.source_identity import identity_of
 from ..snapshots.store import LocalStore, Store
 from ..source import Source
-from ..source_options import INLINE_STATE_LIMIT, REQUEST_INTERVAL, RETAINED_CHECKPOINTS, STATE_LOCATION
+from ..source_options import (
+    INLINE_STATE_LIMIT,
+    REQUEST_INTERVAL,
+    RETAINED_CHECKPOINTS,
+    STATE_LOCATION,
+    TOLERABLE_FAILED_CHECKPOINTS,
+)
 from .background_cleaner import BackgroundCleaner
 from .cycle import Cycle
 from .driving import Driving
@@ -36,6 +40,7 @@ from .environment import Environment
 from .reports import SubtaskReports, report_demand, report_place
 from .requests import Requests
 from .restored_state import StateRestorer
+from .tolerated_failures import ToleratedFailures
 
 
 class CoordinatorHolder:
@@ -88,11 +93,10 @@ class CoordinatorHolder:
         self._rules: SplitRules[Any] = SplitRules(
             enumerator_type=source.enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
         )
-        # What the last call has failed with: it is what ends the query.
-        self._error: Exception | None = None
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
+        self._failures = ToleratedFailures(options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment)
         requests = Requests(
             shared,
             Editing(rules=self._rules, options=options),
@@ -125,14 +129,12 @@ class CoordinatorHolder:
             start: the newest offset in Spark's commit log, or the initial offset.
             limits: additional limits for this batch; None for all available data.
         """
-        with self._noting_failures():
-            offset = self.cycle.next(self._offset(start), limits)
+        offset = self._failures.tried(lambda: self.cycle.next(self._offset(start), limits))
         return start if offset is None else offset.to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         """The subtasks of the batch ``(start, end]``; the same at every call (R3)."""
-        with self._noting_failures():
-            return self._plan(start, end)
+        return self._failures.tried(lambda: self._plan(start, end))
 
     def _plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
         # While a driver is suspended, another one may advance until Spark's log has dropped this batch and
@@ -197,8 +199,13 @@ class CoordinatorHolder:
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's commit log contains ``end``. Spark may call this late, twice, or never."""
         offset = self._offset(end)
-        with self._noting_failures(), self.cycle.whole_or_not_at_all():
-            self.cycle.complete(offset)
+
+        def complete() -> None:
+            with self.cycle.whole_or_not_at_all():
+                self.cycle.complete(offset)
+
+        # After a failure there is nothing to complete any more: the next batch restores what it needs.
+        self._failures.tried(complete)
         self._cleaner.committed(offset)
 
     def report(self) -> dict[str, Any] | None:
@@ -208,6 +215,8 @@ class CoordinatorHolder:
         numbers: dict[str, Any] = {**self.cycle.run.coordinator.gauges}
         if self._reports is not None:
             numbers |= self._reports.numbers
+        if self._failures.count:
+            numbers["failedCheckpoints"] = self._failures.count
         known = dict(sorted(numbers.items()))
         return {**known, "checkpoint": self.cycle.at.checkpoint_id, "source": self._source.description}
 
@@ -221,16 +230,7 @@ class CoordinatorHolder:
     def close(self) -> None:
         """End the run: stop background work and close the coordinator."""
         self.cycle.end()
-        self._driving.end(self._error)
-
-    @contextmanager
-    def _noting_failures(self) -> Iterator[None]:
-        self._error = None
-        try:
-            yield
-        except Exception as error:
-            self._error = error
-            raise
+        self._driving.end(self._failures.error)
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # For an idle stream Spark passes the last offset many times a second.

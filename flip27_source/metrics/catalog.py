@@ -109,6 +109,11 @@ DATA_LOSSES = _of_source(
     "{loss}",
     "How often data was lost before it was read, since the first start of the source.",
 )
+FAILED_CHECKPOINTS = _of_source(
+    "flip27_failed_checkpoints",
+    "{checkpoint}",
+    "Batches of this run that could not be planned or stored because something could not be reached.",
+)
 ENUMERATOR_GAUGE = _of_source(
     "flip27_enumerator_gauge",
     "1",

@@ -48,6 +48,7 @@ class SourceProgress:
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
+        failed_checkpoints: failures that were tolerated, in this run of the query.
         data_losses: losses of data before it was read, since the source began.
         slowest_subtask_s, retried_subtasks: of the newest batch whose tasks reported; None without reports.
         max_event_time: the largest reported event time.
@@ -69,6 +70,7 @@ class SourceProgress:
     smallest_watermark_delay_s: float | None = None
     actions_given_up: float = 0
     data_losses: float = 0
+    failed_checkpoints: float = 0
     backlog_splits: float = 0
     backlog_rows: float | None = None
     backlog_bytes: float | None = None
@@ -146,6 +148,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
+        failed_checkpoints=numbers.get("failedCheckpoints", 0),
         # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.
         backlog_splits=max(
             numbers.get("backlogSplits", 0), numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)

@@ -173,6 +173,7 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.RETRIED_SUBTASKS: newest.retried_subtasks,
         catalog.ACTIONS_GIVEN_UP: newest.actions_given_up,
         catalog.DATA_LOSSES: newest.data_losses,
+        catalog.FAILED_CHECKPOINTS: newest.failed_checkpoints,
         catalog.CHECKPOINTS: source.checkpoints,
         catalog.ROWS: source.rows,
         catalog.FILES: source.files,

@@ -31,6 +31,7 @@ from ..errors import (
 )
 from ..log import LOG
 from ..values.stored_json import decode_json
+from ..values.times import datetime_or_none
 from . import file_names
 from .store import Store
 
@@ -47,6 +48,21 @@ _PIDS_OF_HOST = "pid:[4026531836]"
 """The PID namespace outside of all containers, by a constant of Linux."""
 
 
+MOST_FAILED = 10
+"""How many failures the record of a driver keeps."""
+
+
+class FailedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that could not be planned, or whose checkpoint could not be written.
+
+    Attributes:
+        at_ms: when. error: why.
+    """
+
+    at_ms: int
+    error: str
+
+
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The driver that took over.
 
@@ -56,6 +72,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             does not know yet whether it may drive the lineage.
         ended_ms: when it ended; None if it has not, or could not say so, or is of a version before 0.3.
         error, remedy: the error with which it ended, and what to do about it.
+        failed: the newest checkpoints that failed, the newest last.
     """
 
     host: str
@@ -65,6 +82,16 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ended_ms: int | None = None
     error: str | None = None
     remedy: str | None = None
+    failed: tuple[FailedCheckpoint, ...] = ()
+
+    @property
+    def last_failure(self) -> str | None:
+        """When the newest failed checkpoint failed, and why."""
+        if not self.failed:
+            return None
+        newest = self.failed[-1]
+        at = datetime_or_none(newest.at_ms)
+        return newest.error if at is None else f"{at.isoformat(timespec='seconds')} {newest.error}"
 
     def ended(self, now_ms: int | None, error: BaseException | None) -> DriverRecord:
         """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
@@ -145,7 +172,11 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
+        failed: checkpoints that failed before.
         process: returns the id of this process.
+
+    Attributes:
+        failed: those that the record shows once it is written again.
     """
 
     def __init__(
@@ -156,12 +187,16 @@ class DriverEpoch:
         *,
         at: str | None = None,
         is_renewed: bool = False,
+        failed: tuple[FailedCheckpoint, ...] = (),
         process: Callable[[], int] = os.getpid,
     ) -> None:
         self._store = store
         self.lineage = lineage
-        self._record = DriverRecord(host=_host(), process=process(), started_ms=started_ms, at=at)
+        self._record = DriverRecord(
+            host=_host(), process=process(), started_ms=started_ms, at=at, failed=failed
+        )
         self._completed = at
+        self.failed = failed
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
@@ -210,10 +245,9 @@ class DriverEpoch:
         Args:
             now_ms: the current time, if the run of the query is over. error: what has ended it.
         """
-        ended = self._record.ended(now_ms, error)
         try:
-            is_known = self._completed == self._record.at and ended == self._record
-            if not is_known and _listed(self._store, self.lineage).newest == self.epoch:
+            ended = self._present(self._record.ended(now_ms, error))
+            if ended != self._record and _listed(self._store, self.lineage).newest == self.epoch:
                 self._write(ended)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
             LOG.warning(
@@ -240,8 +274,11 @@ class DriverEpoch:
             self._remaining.add(name)
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
+    def _present(self, record: DriverRecord) -> DriverRecord:
+        return msgspec.structs.replace(record, at=self._completed, failed=self.failed)
+
     def _write(self, record: DriverRecord) -> None:
-        record = msgspec.structs.replace(record, at=self._completed)
+        record = self._present(record)
         if record != self._record:
             self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
             self._record = record

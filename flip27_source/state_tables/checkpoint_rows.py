@@ -113,6 +113,8 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         "driver_since": None if newest is None or newest.since_ms is None else timestamp(newest.since_ms),
         "error": None if driver is None else driver.error,
         "remedy": None if driver is None else driver.remedy,
+        "failed_checkpoints": None if driver is None else len(driver.failed),
+        "last_failure": None if driver is None else driver.last_failure,
         "driver_host": None if driver is None else driver.host,
         "driver_process": None if driver is None else driver.process,
         "driver_started_at": None if driver is None else timestamp(driver.started_ms),

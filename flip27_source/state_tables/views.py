@@ -257,6 +257,8 @@ _view(
     Column("driver_since", _TIME, "since when; if it is lost, when it was last heard of"),
     Column("error", _STRING, "the error with which it failed"),
     Column("remedy", _STRING, "what to do about that error"),
+    Column("failed_checkpoints", _LONG, "failures to plan a batch or to store it that are kept, at most 10"),
+    Column("last_failure", _STRING, "the newest of them: when, and why"),
     Column("driver_host", _STRING, "host on which the last driver runs, or ran"),
     Column("driver_process", _LONG, "process id of that driver"),
     Column("driver_started_at", _TIME, "when that driver started to run it"),

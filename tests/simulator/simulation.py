@@ -35,6 +35,7 @@ from flip27_source.snapshots.report_contents import decode_stored_report
 from flip27_source.snapshots.segment_files import check_packed, unpack_segment
 from flip27_source.snapshots.store import LocalStore, Store
 from flip27_source.snapshots.stored_lineage import StoredLineage
+from flip27_source.source_options import TOLERABLE_FAILED_CHECKPOINTS
 from flip27_source.testing.spark_side import as_value
 from flip27_source.testing.steps import Killed
 from flip27_source.values.stored_json import decode_json
@@ -56,6 +57,7 @@ _WRITES = frozenset(
     {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}
 )
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]+")
+_TOLERABLE = TOLERABLE_FAILED_CHECKPOINTS.name
 _CALM_BATCHES = 1000
 _CALM_RESTARTS = 6
 _ALLOWED = "allowRolledBackCheckpoint"
@@ -158,6 +160,8 @@ class Simulation:
         self.planned_from: dict[str, int] = {}
         self.outcome.kind = draw.choice(_DRAWN) if life is None else life
         self.sizing = Sizing(seed, self.outcome.kind)
+        # A generator of its own: the other decisions of a seed are the same with and without it.
+        self._tolerance = random.Random(f"tolerance {seed}")
         self.life: Life = LIVES[self.outcome.kind](self)
         self.neighbour: tuple[Life, Query] | None = None
 
@@ -196,9 +200,15 @@ class Simulation:
 
     def _begin(self, life: Life) -> None:
         life.begin()
-        life.options = self.sizing.redraw(life.options)
+        life.options = self._redrawn(life.options)
         self.query = Query(self, life.given(), STATE, cores=self.random.randint(1, 3))
         life.started()
+
+    def _redrawn(self, options: dict[str, str]) -> dict[str, str]:
+        """The options with other targets of batches, and with another number of tolerated failures."""
+        others = {name: value for name, value in options.items() if name != _TOLERABLE}
+        most = self._tolerance.choice((None, None, "1", "4"))
+        return self.sizing.redraw(others if most is None else {**others, _TOLERABLE: most})
 
     def _turn_to_the_neighbour(self, probability: float = 0.4) -> None:
         if self.neighbour is not None and self.random.random() < probability:
@@ -353,7 +363,7 @@ class Simulation:
         self.tell(f"the query is restarted, {boundedness}")
         if self.changes_options and not self.is_calm and self.random.random() < 0.5:
             self.life.redraw()
-            self.life.options = self.sizing.redraw(self.life.options)
+            self.life.options = self._redrawn(self.life.options)
             cores = self.random.randint(1, 3)
         query.change(self.life.given(), cores=cores, boundedness=boundedness)
         try:

@@ -257,6 +257,8 @@ def _overview_table(item: dict[str, Any]) -> Table:
         "driver": item["driver"],
         "error": source.get("error"),
         "what to do": source.get("remedy"),
+        "failed checkpoints": source.get("failed_checkpoints") or None,
+        "last failure": source.get("last_failure"),
         "checkpoints": ", ".join(f"{n} {status}" for status, n in item["checkpoints"].items() if n),
         "newest complete": complete.get("checkpoint_id"),
         "pending": (item["pending"] or {}).get("checkpoint_id"),

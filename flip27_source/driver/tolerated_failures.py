@@ -1,0 +1,67 @@
+"""Failures that a run of a query tolerates (Flink: ``setTolerableCheckpointFailureNumber``).
+
+A call of Spark that failed because something outside could not be reached is made again after a pause. The
+coordinator is discarded by the failure, and restored from the offset of the call, as after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..access_errors import may_pass
+from ..enumerator_context import RetryPolicy
+from ..errors import kept_text
+from ..log import LOG
+from ..snapshots.driver_epochs import FailedCheckpoint
+from .driving import Driving
+from .environment import Environment
+
+T = TypeVar("T")
+
+
+class ToleratedFailures:
+    """The failures of one run.
+
+    Args:
+        most: how many in a row are tolerated.
+
+    Attributes:
+        count: how many there were in this run, with the one that has ended it.
+        error: what the last call has failed with; None if it has succeeded.
+    """
+
+    def __init__(self, most: int, driving: Driving, environment: Environment) -> None:
+        self._pauses = RetryPolicy(retries=most)
+        self._driving = driving
+        self._environment = environment
+        self._in_a_row = 0
+        self.count = 0
+        self.error: Exception | None = None
+
+    def tried(self, call: Callable[[], T]) -> T:
+        """The result of a call, which is made again after a failure that is tolerated."""
+        while True:
+            try:
+                result = call()
+            except Exception as error:
+                self.error = error
+                if not may_pass(error):
+                    raise
+                self._count(error)
+                if self._in_a_row > self._pauses.retries:
+                    raise
+                pause_s = self._pauses.pause_s(self._in_a_row)
+                LOG.warning(
+                    "failure %d of %d in a row that tolerableFailedCheckpoints allows; again in %g s: %s",
+                    self._in_a_row, self._pauses.retries, pause_s, kept_text(error),
+                )  # fmt: skip
+                self._environment.pause(pause_s)
+            else:
+                self._in_a_row, self.error = 0, None
+                return result
+
+    def _count(self, error: Exception) -> None:
+        self._in_a_row += 1
+        self.count += 1
+        self._driving.noted(FailedCheckpoint(at_ms=self._environment.now_ms(), error=kept_text(error)))
