@@ -23,11 +23,17 @@ from .values.annotations import annotation_of, handled_events, type_argument_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A split's share of a batch's limits, in files, rows and bytes; None means no limit."""
+    """A split's share of a batch's limits, in files, rows and bytes; None means no limit.
+
+    Attributes:
+        latest_us: the horizon of the batch, in microseconds since the epoch (UTC): no record with a later
+            event time, as far as the enumerator knows the times (``FollowsEventTime``).
+    """
 
     files: int | None = None
     rows: int | None = None
     bytes: int | None = None
+    latest_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ splits that an enumerator with ``bound_split`` leaves whole, no more become live
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -19,6 +19,7 @@ from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .context import CoordinatorContext, CoordinatorSettings
+from .horizon import Reach, SetsHorizon
 from .ledger import Ledger
 from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
 from .shares import fair_ranges
@@ -104,6 +105,8 @@ class BatchCollector(Generic[SplitT]):
     _queues: WaitingQueues[SplitT]
     _ledger: Ledger[SplitT]
     _rules: SplitRules[SplitT]
+    _horizons: Sequence[SetsHorizon] = ()
+    is_held: bool = field(default=False, init=False)
     _divides_ranges: bool = field(init=False)
     _limits: Limits = field(default=UNLIMITED, init=False)
     # What live splits that are read whole take of a batch; None if this batch has not asked for it yet.
@@ -127,6 +130,10 @@ class BatchCollector(Generic[SplitT]):
         self._request_splits(batch)
         self._read_on(batch, steady_ms)
         return batch
+
+    def reach(self, steady_ms: int) -> Reach:
+        """How far the source could get in its next batch, with the limits of the newest one."""
+        return Reach()
 
     def rest(self, split_ids: Iterable[str], since_ms: int) -> None:
         """In the batch that was planned at ``since_ms``, the reader found no more data in these splits."""

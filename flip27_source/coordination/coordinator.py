@@ -9,7 +9,7 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from ..discovery import DiscoveringEnumerator
@@ -37,6 +37,7 @@ from .checkpoints import (
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
 from .event_time_order import EventTimeOrder
+from .horizon import Reach, SetsHorizon
 from .ledger import Ledger
 from .packing import Plan
 from .report_results import ReportResults, notify_enumerator
@@ -70,7 +71,10 @@ class SourceCoordinator(Generic[SplitT]):
         settings: CoordinatorSettings,
         runner: AsyncRunner,
         restored: Snapshot[SplitT] | None = None,
+        *,
+        horizons: Sequence[SetsHorizon] = (),
     ) -> None:
+        """``horizons``: what bounds batches in event time besides the alignment of the source's own splits."""
         self.settings = settings
         self.last_checkpoint_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self.last_checkpoint_id)
@@ -99,7 +103,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._collector = BatchCollector(
-            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules
+            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, horizons
         )
         self._started = False
         self._completing: int | None = None
@@ -221,6 +225,22 @@ class SourceCoordinator(Generic[SplitT]):
         return self._snapshot(
             CheckpointMetadata(checkpoint_id=self.last_checkpoint_id, timestamp_ms=0), Plan()
         )
+
+    def reach(self, steady_ms: int) -> Reach:
+        """How far the source could get in the next batch, with the limits of the newest one.
+
+        Between two batches; it changes nothing. ``steady_ms``: as for :meth:`checkpoint`.
+        """
+        self._check_started()
+        return self._collector.reach(steady_ms)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the horizon has kept data out of the newest planning that would have fitted into its batch.
+
+        If nothing else was planned, there is no batch, although data waits.
+        """
+        return self._collector.is_held
 
     def batch_took(self, duration_ms: int, *, waited: bool) -> None:
         """The batch that was planned last has ended; batches that size themselves follow it.
