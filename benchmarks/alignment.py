@@ -108,9 +108,7 @@ class StreamReader(SplitReader[Rows]):
 
     def read(self, split: Rows) -> Iterator[pa.RecordBatch]:
         ids = range(split.next, split.end)
-        times = pa.array(
-            [MINUTE_US * number // split.per_minute for number in ids], pa.timestamp("us", "UTC")
-        )
+        times = pa.array([time_us(number, split.per_minute) for number in ids], pa.timestamp("us", "UTC"))
         yield pa.record_batch({"at": times, "id": pa.array(ids, pa.int64())})
 
 

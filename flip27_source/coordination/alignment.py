@@ -150,7 +150,8 @@ class Alignment(Generic[SplitT]):
         if times is not None:
             self._is_slowest = False
             self.paused = max(0, self.paused - 1)
-            self._handed_us = max(times.latest_us, self._handed_us or times.latest_us)
+            before_us = times.latest_us if self._handed_us is None else self._handed_us
+            self._handed_us = max(times.latest_us, before_us)
 
     def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
         """The live split that is read although it is held, because nothing else with times is.
