@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from .errors import ContractError
 from .options import Options
+from .split import SplitT
 from .values.annotations import annotation_of
 
 ActionT = TypeVar("ActionT")
@@ -200,6 +201,29 @@ class CutsSomeSplits(ABC):
 
         Also called for splits that are only assigned; those that ``bound_split`` then cuts are not whole,
         whatever this method says of them.
+        """
+
+
+class FollowsEventTime(ABC, Generic[SplitT]):
+    """Optional mix-in of an enumerator: it knows how far in event time its live splits are.
+
+    ``maxEventTimeDrift`` and ``replaySpeed`` use it: a batch has a horizon, and no live split is read past
+    it. ``bound_split`` must keep to the horizon in ``budget.latest_us``: it returns None if the split has
+    reached a later time, and else no record that is later, as far as the times are known.
+    """
+
+    @abstractmethod
+    def event_time_at(self, split: SplitT) -> int | None:
+        """The event time that a live split has reached, in microseconds since the epoch (UTC).
+
+        It is that of the next record that waits in it, or of its last record if none waits. If it is not
+        known exactly, an earlier time is safe; as a split is read, it never goes back.
+
+        Called at every checkpoint, also for the ``rest`` of ``bound_split``: it does no I/O and has no side
+        effects.
+
+        Returns:
+            None if it is not known: such a split is never held back, and holds no other back.
         """
 
 

@@ -385,6 +385,17 @@ def positive_duration_s(value: str) -> float:
     return seconds
 
 
+def positive_number(value: str) -> float:
+    """A number above 0, such as ``10`` or ``0.5``."""
+    try:
+        number = float(value.strip())
+    except ValueError:
+        raise ValueError("a number is expected, such as 10 or 0.5") from None
+    if not 0 < number < float("inf"):
+        raise ValueError("a number above 0 is expected, such as 10 or 0.5")
+    return number
+
+
 def moment(value: str) -> dt.datetime:
     """A time in ISO 8601, with or without a zone: ``2026-01-31T00:00:00``; ``in_utc`` converts it."""
     try:

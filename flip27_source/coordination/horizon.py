@@ -1,0 +1,57 @@
+"""The horizon of a batch: the event time after which nothing is read in it. Pure.
+
+Alignment and replay say how far a batch may go, by how far the source could get; the earliest of them counts.
+All times are in microseconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far in event time a source is, and how far it can get in its next batch.
+
+    Attributes:
+        waits_us: the smallest time that waits; None: nothing waits whose time is known.
+        potential_us: the smallest time that one of its active splits reaches if only the limits end the
+            batch; None: no split is active, so the source holds nobody back.
+        slowest: the id of that split. slowest_waits: whether something waits in it.
+    """
+
+    waits_us: int | None = None
+    potential_us: int | None = None
+    slowest: str | None = None
+    slowest_waits: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """How far a batch may be read.
+
+    Attributes:
+        latest_us: the latest event time in it.
+        by: what it follows, for people: the id of a split, the name of another source, or an option.
+        is_strict: whether nothing later is read at all. Otherwise, if the horizon is that of the slowest
+            split itself and nothing of this split fits below it, one unit of the split is read.
+    """
+
+    latest_us: int
+    by: str
+    is_strict: bool = False
+
+
+class SetsHorizon(Protocol):
+    """Something outside the source that says how far its batches may be read: its group, a replay."""
+
+    def horizon(self, reach: Reach, steady_ms: int) -> Horizon | None:
+        """The horizon of the batch that is being planned; None: there is none now.
+
+        Called once in each planning, on the coordinator's thread; it does no I/O.
+
+        Args:
+            reach: of the batch that is being planned.
+            steady_ms: as for ``SourceCoordinator.checkpoint``.
+        """
