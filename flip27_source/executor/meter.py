@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import OptionError
+from ..schemas.column_names import place_of_name
 from .split_read import Item
 
 
@@ -69,15 +70,15 @@ class Meter:
 
 
 def _place_of(column: str, schema: pa.Schema) -> int:
-    index = int(schema.get_field_index(column))
-    kind = schema.field(index).type if index >= 0 else None
-    if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+    place = place_of_name(column, schema.names)
+    kind = None if place is None else schema.field(place).type
+    if place is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         raise OptionError(
             f"eventTimeColumn is {column!r}, but the columns with times are "
             f"{[f.name for f in schema if pa.types.is_temporal(f.type)]}",
             remedy="set eventTimeColumn to a column of type timestamp or date",
         )
-    return index
+    return place
 
 
 _EPOCH = dt.datetime(1970, 1, 1)
