@@ -98,8 +98,12 @@ def _number_parser(kind: pa.DataType, exact: bool) -> Converter | None:
         parser = _numbers(kind, b"-+.eE0123456789", plain, read_one)
         return partial(_exact_floats, parser, read_one) if exact else parser
     if types.is_decimal(kind):
-        read_one = lambda text: decimal_of(text.replace(",", ""), kind, exact=exact)  # noqa: E731
-        return _numbers(kind, b"-.0123456789", plain_decimal(kind), read_one)
+        return _numbers(
+            kind,
+            b"-.0123456789",
+            plain_decimal(kind),
+            lambda text: decimal_of(text.replace(",", ""), kind, exact=exact),
+        )
     if types.is_boolean(kind):
         # Only the letters of true and false, because Arrow also reads 0 and 1 as booleans.
         return _numbers(kind, b"truefalsTRUEFALS", r"(?i:true|false)", _boolean)

@@ -145,18 +145,6 @@ def test_a_file_that_vanished_since_it_was_listed_has_no_information(tmp_path: P
     assert info() is None
 
 
-def test_an_unknown_protocol_is_an_error_that_names_the_package_to_install() -> None:
-    with pytest.raises(OptionError, match="path nosuch://bucket/x cannot be opened") as caught:
-        open_listers(["nosuch://bucket/x"], {})
-    assert "pip install" in str(caught.value)
-
-
-def test_a_file_system_that_cannot_be_reached_is_an_error_without_its_password() -> None:
-    with pytest.raises(OptionError) as caught:
-        open_listers(["ftp://me:hunter2@127.0.0.1:9/landing"], {}).check_root()
-    assert "hunter2" not in str(caught.value)
-
-
 def test_a_server_that_cannot_be_reached_is_an_error_without_its_secrets(s3_bucket: S3Bucket) -> None:
     options = {
         "endpoint_url": "http://127.0.0.1:9",
