@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.errors import OptionError
+from flip27_source.event_time import microseconds_of
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
     FirstStartOption,
@@ -271,7 +272,7 @@ def _epoch_us(options: Options, option: Option[datetime | None], default: float)
             "source in Python the zone of the session",
             remedy=f"write {time.isoformat()}Z, or another offset such as +01:00, or set timeZone",
         )
-    return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
+    return microseconds_of(in_utc(time, None if zone is None else java_zone(zone)))
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (
