@@ -107,6 +107,12 @@ def test_an_error_never_contains_the_password_of_the_url() -> None:
     assert error_text(error, f"abfs://landing@{ACCOUNT}/a") == "OSError: no container named landing"
 
 
+def test_a_secret_is_hidden_in_every_spelling_of_texts() -> None:
+    hidden = Hidden({"storage.token": "ya29/é+b="})
+    for spelled in ("ya29/é+b=", "ya29%2F%C3%A9%2Bb%3D", "ya29/%C3%A9%2Bb%3D", r"ya29\/é+b="):
+        assert hidden.in_text(f"/tokeninfo?access_token={spelled}: 400") == "/tokeninfo?access_token=***: 400"
+
+
 class TellsItsToken(MemoryFileSystem):
     """As gcsfs, whose error of a request that checks the token has the token in it."""
 
