@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,15 +29,10 @@ from flip27_source.values.times import in_utc
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    paths: Any = [part.strip() for part in value.split(",")]
-    if value.strip().startswith("["):
-        try:
-            paths = json.loads(value)
-        except ValueError:
-            paths = []
-    if not (isinstance(paths, list) and paths and all(isinstance(path, str) and path for path in paths)):
+    paths = texts(value)
+    if not all(paths) or not paths:
         raise ValueError('paths are expected: /landing/a, /landing/b or ["/landing/a", "/landing/b"]')
-    return tuple(paths)
+    return paths
 
 
 def _queues(value: str) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from ..options import maybe_json
 from .url_credentials import is_secret_name, without_users
 
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
@@ -78,9 +78,4 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _decoded(value: Any) -> Any:
     """A value given as JSON text, decoded; any other value unchanged."""
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
+    return maybe_json(value) if isinstance(value, str) else value

@@ -94,7 +94,7 @@ def test_neither_an_error_nor_its_stored_text_shows_the_credentials_of_a_url() -
 
 def test_a_list_of_paths_that_cannot_be_read_is_refused_without_its_credentials() -> None:
     with pytest.raises(OptionError, match="option paths has the value") as caught:
-        Options.parse({"paths": f'["{SIGNED}", 5]'}, [PATHS])
+        Options.parse({"paths": f'["{SIGNED}", null]'}, [PATHS])
     assert "s3cr3t" not in str(caught.value)
 
 
