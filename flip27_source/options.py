@@ -228,7 +228,7 @@ class Options:
         for key, text in self._raw.items():
             if key.startswith(prefix):
                 name = key[len(prefix) :]
-                values[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
+                values[name] = text if name.endswith(_TEXT_ENDINGS) else maybe_json(text)
         return values
 
     def with_values(self, implied: Mapping[Option[Any], Any]) -> Options:
@@ -262,7 +262,7 @@ class Options:
         """
         values = {}
         for name, text in self._given(lambda option: option.names_data).items():
-            items = _maybe_json(text)
+            items = maybe_json(text)
             if not isinstance(items, list | dict):
                 items = text.split(",") if isinstance(self[name], tuple) else [text]
             values[name] = sorted({masked(str(item)).strip().rstrip("/") for item in items})
@@ -282,7 +282,8 @@ def refusal(text: str, error: Exception) -> str:
     return f"{text[:_SHOWN_CHARACTERS]!r}{more}: {error}"
 
 
-def _maybe_json(text: str) -> Any:
+def maybe_json(text: str) -> Any:
+    """The value of a JSON text; any other text unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -319,7 +320,7 @@ def texts(value: str) -> tuple[str, ...]:
     """The texts in a list separated by commas, or in a JSON list of strings and numbers."""
     if not value.strip().startswith("["):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    listed = _maybe_json(value)
+    listed = maybe_json(value)
     if not isinstance(listed, list) or not all(isinstance(item, str | int | float) for item in listed):
         raise ValueError('a JSON list is expected, such as ["orders", "customers"]')
     return tuple(map(str, listed))

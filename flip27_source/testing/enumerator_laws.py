@@ -322,12 +322,8 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     agree("added splits that a restored run finds", _ids(subject.run(stored).drain()), _ids(new))
 
 
-def _splits_are_values(subject: EnumeratorUnderTest) -> None:
-    check_frozen(subject.source.enumerator_type)
-
-
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
-    Law(SPLITS_ARE_VALUES, _splits_are_values),
+    Law(SPLITS_ARE_VALUES, lambda subject: check_frozen(subject.source.enumerator_type)),
     Law("the enumerator runs out of splits", _comes_to_an_end),
     Law("split ids are unique", _ids_are_unique),
     Law("another enumerator finds the same splits with the same ids", _another_finds_the_same),
