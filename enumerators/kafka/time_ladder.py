@@ -60,7 +60,9 @@ class Brokers(Protocol):
     def first_at(self, times_ms: Mapping[TopicPartition, Sequence[int]]) -> Answers:
         """The first records at or after these times."""
 
-    def latest_records(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+    def latest_records(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
         """The offset and the time of the record with the largest time, for partitions that tell it."""
 
 
@@ -179,11 +181,12 @@ class TimeLadder:
     """What a poll knows of the times of all partitions; a batch is cut by it.
 
     Attributes:
+        step_ms: the smallest distance of two steps.
         steps: the times at which batches end, in milliseconds since 1970 (UTC), ascending.
         positions: where the partitions were, for those of which all is known that the poll wanted to know.
     """
 
-    step_ms: int = 1
+    step_ms: int
     steps: tuple[int, ...] = ()
     partitions: Mapping[TopicPartition, PartitionTimes] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -230,7 +233,6 @@ def looked_up(
     ends: Mapping[TopicPartition, int],
     *,
     topic_ids: Mapping[str, str | None],
-    step_ms: int,
     now_ms: int,
     brokers: Brokers,
 ) -> TimeLadder:
@@ -240,9 +242,9 @@ def looked_up(
         positions: the offsets that are read next.
         ends: where the partitions end now; those without an end are left out.
         topic_ids: of the topics as they were described last.
-        step_ms: the smallest distance of two steps.
         now_ms: the time by the driver's clock.
     """
+    step_ms = before.step_ms
     at = {key: position for key, position in positions.items() if key in ends}
     search = _Search(at, step_ms, now_ms + AHEAD_OF_CLOCK_MS, brokers)
     questions: dict[TopicPartition, set[int]] = {}
@@ -257,7 +259,7 @@ def looked_up(
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.
             questions[key] = {known.above_ms}
-    if not search.moved and at.keys() == before.positions.keys() and step_ms == before.step_ms:
+    if not search.moved and at.keys() == before.positions.keys():
         return before
     search.find_latest()
     search.ask(questions)
@@ -267,8 +269,8 @@ def looked_up(
     steps = search.steps()
     search.ask(search.unknown(steps))
     vague = {key for key in search.moved if search.times[key].wanted(at[key], step_ms)}
-    known = {key: position for key, position in at.items() if key not in search.unanswered | vague}
-    return TimeLadder(step_ms=step_ms, steps=steps, partitions=search.times, positions=known)
+    answered = {key: position for key, position in at.items() if key not in search.unanswered | vague}
+    return TimeLadder(step_ms=step_ms, steps=steps, partitions=search.times, positions=answered)
 
 
 _NOTHING = PartitionTimes(until_ms=0)

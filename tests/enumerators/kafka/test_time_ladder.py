@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,9 +70,9 @@ class Logs:
         ends: Mapping[TopicPartition, int] | None = None,
     ) -> TimeLadder:
         return looked_up(
-            before or TimeLadder(), positions, self.ends if ends is None else ends,
+            before or TimeLadder(step_ms=step_ms), positions, self.ends if ends is None else ends,
             topic_ids=dict.fromkeys((topic for topic, _ in self.times), topic_id),
-            step_ms=step_ms, now_ms=NOW_MS, brokers=self,
+            now_ms=NOW_MS, brokers=self,
         )  # fmt: skip
 
 
@@ -105,8 +106,8 @@ def logs_and_positions(
 
 def step(ladder: TimeLadder, logs: Logs, positions: dict[TopicPartition, int], latest_ms: int | None) -> None:
     """Read each partition up to a time."""
-    for one in positions:
-        positions[one] = ladder.end_at(one, positions[one], logs.ends[one], latest_ms)
+    for one, start in positions.items():
+        positions[one] = ladder.end_at(one, start, logs.ends[one], latest_ms)
 
 
 @given(logs_and_positions(ANY_TIMES), st.integers(-1, FUTURE_MS))
@@ -135,7 +136,8 @@ def test_the_time_of_the_next_record_is_known_to_a_step(
         reached = ladder.reached_ms(one, offset)
         if times:
             waits = times[min(offset, len(times) - 1)]
-            assert waits is not None and reached is not None
+            assert waits is not None
+            assert reached is not None
             assert waits - STEP_MS < reached <= waits
 
 
@@ -234,7 +236,7 @@ def test_steps_double_and_reach_the_end_of_any_backlog() -> None:
     assert len(steps) < 16
     assert steps[0] == 123_480_000
     assert steps[-1] == 123_456_789 + 86_400_000
-    for before, after in zip(steps[1:], steps[2:], strict=False):
+    for before, after in itertools.pairwise(steps[1:]):
         assert after - 123_456_789 <= 3 * (before - 123_456_789)
 
 
