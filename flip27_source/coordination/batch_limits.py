@@ -11,8 +11,10 @@ from ..enumerator import Budget
 from ..options import Options
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,
+    MAX_EVENT_TIME_DRIFT,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
+    REPLAY_SPEED,
     TARGET_BATCH_DURATION,
 )
 from ..split import SplitSize
@@ -20,7 +22,7 @@ from ..split import SplitSize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Budget):
-    """Limits of one batch, with its horizon; None means no limit. The first limit reached ends the batch."""
+    """Limits of one batch; None means no limit. The first limit reached ends the batch."""
 
     @classmethod
     def of(cls, options: Options) -> Limits:
@@ -42,7 +44,10 @@ UNLIMITED = Limits()
 
 def are_limited(options: Options) -> bool:
     """Whether options limit the batches of a source; otherwise a batch holds all available data."""
-    own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
+    own = (
+        MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION,
+        MAX_EVENT_TIME_DRIFT, REPLAY_SPEED,
+    )  # fmt: skip
     return any(options[option] is not None for option in own)
 
 
@@ -81,7 +86,6 @@ class BatchBudget:
             files=None if limits.files is None else max(0, limits.files - self.files),
             rows=None if limits.rows is None else max(0, limits.rows - self.rows),
             bytes=None if limits.bytes is None else max(0, limits.bytes - self.bytes),
-            latest_us=limits.latest_us,
         )
 
     def fits(self, size: SplitSize) -> bool:
