@@ -1,0 +1,120 @@
+"""Partitions that are read in step in event time, with a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from flip27_source.enumerators.kafka.cluster import Cluster
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.split import TopicPartition
+from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.kafka.reading import continued, offsets_of, options_of, stream
+from tests.kafka_server import KafkaBroker, Record
+
+MINUTE_MS = 60_000
+
+
+def filled(broker: KafkaBroker, *minutes: Iterable[float], **more: Any) -> str:
+    """Return a topic whose partitions have a record at each of these minutes after the first one of 1970."""
+    topic = broker.topic(len(minutes), **more)
+    for partition, times in enumerate(minutes):
+        records = [Record(value=b"v", timestamp_ms=round((minute + 1) * MINUTE_MS)) for minute in times]
+        broker.produce(topic, records, partition=partition)
+    return topic
+
+
+def ahead(engine: MicroBatchEngine, minutes: Sequence[Iterable[float]]) -> float:
+    """By how much the newest time in any batch was ahead of the oldest one that waited after it, in minutes."""
+    left = Counter(round((minute + 1) * MINUTE_MS) for times in minutes for minute in times)
+    most = newest = 0
+    for batch in engine.batches:
+        read = [round(row[5].timestamp() * 1000) for row in batch.rows]
+        left.subtract(read)
+        assert min(left.values()) >= 0, "something is read twice"
+        left = +left
+        newest = max([newest, *read])
+        most = max(most, newest - min(left, default=newest))
+    assert not left, "something is lost"
+    return most / MINUTE_MS
+
+
+def read_all(engine: MicroBatchEngine) -> None:
+    """Read all: a partition in which nothing waits holds the others back for a minute."""
+    while engine.process_all_available():
+        engine.now_ms += 60_000
+
+
+def summary(engine: MicroBatchEngine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"maxOffsetsPerTrigger": 20}, {"maxOffsetsPerPartition": 7}])
+def test_partitions_are_read_in_step(kafka: KafkaBroker, more: Mapping[str, object]) -> None:
+    dense, sparse = [0.1 * number for number in range(600)], [float(number) for number in range(0, 200, 2)]
+    topic = filled(kafka, dense, sparse, [])
+    engine = stream(kafka, topic, maxEventTimeDrift="5 minutes", **more)
+    read_all(engine)
+    assert ahead(engine, [dense, sparse]) <= 10.01
+
+
+def test_all_is_read_across_crashes_and_by_a_run_that_ends(kafka: KafkaBroker) -> None:
+    times = [range(30), range(10, 90, 5), range(0, 100, 3)]
+    topic = filled(kafka, *times)
+    engine = stream(kafka, topic, maxEventTimeDrift="5 minutes", maxOffsetsPerTrigger=11, available_now=True)
+    engine.run_batch()
+    kafka.produce(topic, [Record(value=b"later", timestamp_ms=201 * MINUTE_MS)])
+    engine.process_all_available()
+    assert ahead(engine, times) <= 10.01
+    continued(engine)
+    assert {name: found for name, found in offsets_of(engine.rows).items()} == {
+        f"{topic}/0": list(range(31)), f"{topic}/1": list(range(16)), f"{topic}/2": list(range(34)),
+    }  # fmt: skip
+
+
+class CountingCluster(Cluster):
+    """Counts the requests for times."""
+
+    requests: list[str]
+
+    def first_at(self, times_ms: Any) -> Any:
+        self.requests += ["first"] * max(map(len, times_ms.values()))
+        return super().first_at(times_ms)
+
+    def latest_records(self, partitions: Iterable[TopicPartition]) -> Any:
+        self.requests.append("latest")
+        return super().latest_records(partitions)
+
+
+class CountingEnumerator(KafkaEnumerator):
+    @staticmethod
+    def connect(properties: Any) -> Cluster:
+        CountingCluster.requests = []
+        return CountingCluster(properties)
+
+
+def test_without_these_options_no_times_are_asked_for(kafka: KafkaBroker) -> None:
+    topic = filled(kafka, range(10), range(10))
+    engine = MicroBatchEngine(options_of(kafka, topic, maxOffsetsPerTrigger=5), enumerator=CountingEnumerator)
+    engine.process_all_available()
+    assert CountingCluster.requests == []
+
+
+def test_an_idle_stream_asks_for_no_times(kafka: KafkaBroker) -> None:
+    topic = filled(kafka, range(10), range(10))
+    engine = MicroBatchEngine(
+        options_of(kafka, topic, maxEventTimeDrift="1h"), enumerator=CountingEnumerator, max_failures=1
+    )
+    engine.process_all_available()
+    assert 0 < len(CountingCluster.requests) < 40
+    before = len(CountingCluster.requests)
+    for _ in range(20):
+        with suppress(TimeoutError):
+            assert engine.run_batch() is None
+    assert len(CountingCluster.requests) == before
