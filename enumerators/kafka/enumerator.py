@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, FollowsEventTime, NamesPositions, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions, ReadsInStep
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client import imported
@@ -41,8 +41,9 @@ from flip27_source.enumerators.kafka.start_positions import (
     ending,
     starting,
 )
-from flip27_source.enumerators.kafka.time_ladder import TimeLadder
+from flip27_source.enumerators.kafka.time_ladder import PartitionTimes, TimeLadder
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.event_time import EventTimeRange
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
@@ -58,7 +59,7 @@ class KafkaEnumerator(
     CutsSomeSplits,
     ChecksSource,
     ChecksBeforeStart,
-    FollowsEventTime[KafkaSplit],
+    ReadsInStep[KafkaSplit],
     SplitEnumerator[KafkaSplit],
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
@@ -288,11 +289,31 @@ class KafkaEnumerator(
 
     def event_time_at(self, split: KafkaSplit) -> int | None:
         """The time of the next record of a partition, or an earlier one, as the brokers tell it."""
-        offset = self._offset_of(split)
-        if self._ladder is None or offset is None or split.is_quarantined:
-            return None
-        reached_ms = self._ladder.reached_ms(partition_of(split.split_id), offset)
+        times, offset = self._times_of(split), self._offset_of(split)
+        reached_ms = None if times is None or offset is None else times.reached_ms(offset)
         return None if reached_ms is None else reached_ms * 1000
+
+    def event_times_in(self, cut: KafkaSplit) -> EventTimeRange | None:
+        """The times of a range, from what is known of its partition."""
+        times = self._times_of(cut)
+        return None if times is None or cut.end is None else times.between(cut.next, cut.end)
+
+    def event_times_after(self, live: Sequence[KafkaSplit]) -> EventTimeRange | None:
+        """The times of the records that wait in all partitions."""
+        found = [
+            times
+            for split in (*self._assigner.held, *live)
+            if (known := self._times_of(split)) and (offset := self._offset_of(split)) is not None
+            and (times := known.between(offset, known.end))
+        ]  # fmt: skip
+        if not found:
+            return None
+        return EventTimeRange(min(one.earliest_us for one in found), max(one.latest_us for one in found))
+
+    def _times_of(self, split: KafkaSplit) -> PartitionTimes | None:
+        if self._ladder is None or split.is_quarantined:
+            return None
+        return self._ladder.partitions.get(partition_of(split.split_id))
 
     def _offset_of(self, split: KafkaSplit) -> int | None:
         """The offset of a position; None if an edit has named the position, and no poll has found it."""

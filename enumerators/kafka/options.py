@@ -31,10 +31,11 @@ from flip27_source.source_options import (
     ON_DATA_LOSS,
     REPLAY_SPEED,
     STATE_LOCATION,
+    WATERMARK_DELAY,
 )
 
 DRIFT_IN_ORDER_S = 60.0
-"""How far in event time partitions are read ahead with eventTimeOrder, unless maxEventTimeDrift is set."""
+"""How far in event time partitions are read ahead with eventTimeOrder, unless an option says less."""
 
 REPLAY_STEP_S = 1.0
 """With replaySpeed, how much real time a batch is cut to at least."""
@@ -200,7 +201,8 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     KAFKA, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, *START_AND_END_OPTIONS, FAIL_ON_DATA_LOSS,
     MAX_OFFSETS_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER, MAX_TRIGGER_DELAY, MAX_OFFSETS_PER_PARTITION,
     MIN_PARTITIONS, MAX_RECORDS_PER_PARTITION, COMMIT_OFFSETS, INCLUDE_HEADERS, POLL_TIMEOUT, FETCH_RETRIES,
-    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES,
+    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER,
+    WATERMARK_DELAY,
 )  # fmt: skip
 
 
@@ -218,7 +220,8 @@ def implied_options(options: Options) -> Mapping[Option[Any], Any]:
     """
     implied: dict[Option[Any], Any] = {}
     if options[EVENT_TIME_ORDER] and options[MAX_EVENT_TIME_DRIFT] is None:
-        implied[MAX_EVENT_TIME_DRIFT] = DRIFT_IN_ORDER_S
+        # A watermark with that delay then loses nothing.
+        implied[MAX_EVENT_TIME_DRIFT] = min(DRIFT_IN_ORDER_S, options[WATERMARK_DELAY] or DRIFT_IN_ORDER_S)
     fails = options[FAIL_ON_DATA_LOSS]
     if fails is not None:
         implied[ON_DATA_LOSS] = "fail" if fails else _reported(options)

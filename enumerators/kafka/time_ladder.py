@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from flip27_source.enumerators.kafka.split import TopicPartition
+from flip27_source.event_time import EventTimeRange
 
 MOST_STEPS = 16
 """The most distances of steps; the largest one is 32,768 times the smallest."""
@@ -117,11 +118,17 @@ class PartitionTimes:
         reached, _ = self.around(offset)
         return None if reached is None or reached > self.until_ms else reached
 
-    def before_ms(self, offset: int) -> int | None:
-        """A time that no record before an offset has reached, as near as known; None: not known."""
-        index = bisect_right(self.found, offset - 1, key=_OFFSET_OF)
-        later = self.found[index].asked_ms if index < len(self.found) else self.above_ms
-        return later if offset <= self.end else None
+    def between(self, start: int, end: int) -> EventTimeRange | None:
+        """The times of the records in a range, as wide as they may be; None: none waits, or not known."""
+        reached_ms = self.reached_ms(start)
+        if start >= end or reached_ms is None:
+            return None
+        index = bisect_right(self.found, end - 1, key=_OFFSET_OF)
+        above_ms = self.found[index].asked_ms if index < len(self.found) else self.above_ms
+        latest_ms = self.until_ms if above_ms is None else min(above_ms - 1, self.until_ms)
+        if index and self.found[index - 1].offset == end - 1:
+            latest_ms = min(self.found[index - 1].found_ms, self.until_ms)
+        return EventTimeRange(reached_ms * 1000, max(reached_ms, latest_ms) * 1000)
 
     def at(self, position: int, end: int, topic_id: str | None, until_ms: int) -> PartitionTimes:
         """What stays true now that the partition ends there and is read on at this position."""
@@ -191,25 +198,21 @@ class TimeLadder:
     partitions: Mapping[TopicPartition, PartitionTimes] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
 
-    def reached_ms(self, key: TopicPartition, offset: int) -> int | None:
-        """The time that a partition has reached at an offset; None: not known, or from the future."""
-        times = self.partitions.get(key)
-        return None if times is None else times.reached_ms(offset)
-
     def end_at(self, key: TopicPartition, start: int, end: int, latest_ms: int | None) -> int:
         """Where a batch ends that may read a partition from ``start`` to ``end``, and nothing after a time.
 
-        Without a time, it ends at a step if it is not known to a step which time it reaches at ``end``.
+        It ends at a step, or where the time is known to a step; but it has something if nothing prevents that.
         """
         times = self.partitions.get(key)
         if times is None or times.reached_ms(start) is None:
             return end
         if latest_ms is not None:
-            count = bisect_right(self.steps, latest_ms + 1)
+            # A batch that ends before the time itself is not more than the drift ahead of what waits.
+            count = bisect_right(self.steps, latest_ms)
             if self.steps and not count:
                 return start
             offset, _ = times.first_at(self.steps[count - 1] if count else latest_ms + 1)
-            return min(end, max(start, offset))
+            end = min(end, max(start, offset))
         reached, later = times.around(end)
         if reached is None or later is None or later - reached <= self.step_ms:
             return end

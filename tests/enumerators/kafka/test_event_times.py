@@ -118,3 +118,36 @@ def test_an_idle_stream_asks_for_no_times(kafka: KafkaBroker) -> None:
         with suppress(TimeoutError):
             assert engine.run_batch() is None
     assert len(CountingCluster.requests) == before
+
+
+def test_in_event_time_order_the_smallest_watermark_delay_loses_nothing(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [range(0, 300, 2), range(100, 200), range(50, 400, 7)]
+    topic = filled(kafka, *times)
+    given = {"eventTimeOrder": "true", "maxOffsetsPerTrigger": 13}
+    engine = stream(kafka, topic, watermarkDelay="10s", maxEventTimeDrift="3 minutes", **given)
+    delays = []
+    while engine.process_all_available(max_batches=1000):
+        engine.now_ms += 60_000
+    delays = [json.loads(text)["summary"]["smallestWatermarkDelayMs"] for text in engine.logs.offsets]
+    assert ahead(engine, times) * MINUTE_MS < max(delays)
+    assert max(delays) <= 3 * MINUTE_MS
+    assert "lateSplits" not in summary(engine)
+    warned = [record.getMessage() for record in caplog.records if "watermarkDelay" in record.getMessage()]
+    assert len(warned) == 1
+    assert "smallest watermark delay that loses nothing of the backlog is 180.000 s" in warned[0]
+    assert "set a smaller maxEventTimeDrift" in warned[0]
+
+
+def test_in_event_time_order_partitions_are_a_minute_apart_or_as_the_watermark_allows(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [[0.1 * number for number in range(100)], [0.1 * number for number in range(0, 200, 3)]]
+    topic = filled(kafka, *times)
+    for delay, drift_s in (None, 60), ("20s", 20), ("2 minutes", 60):
+        given = {"eventTimeOrder": "true", "maxOffsetsPerTrigger": 9, "watermarkDelay": delay}
+        engine = stream(kafka, topic, **given)
+        read_all(engine)
+        assert ahead(engine, times) * 60 <= drift_s
+    assert not [record for record in caplog.records if "watermarkDelay" in record.getMessage()]

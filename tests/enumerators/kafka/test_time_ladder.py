@@ -104,6 +104,11 @@ def logs_and_positions(
     return found, {one: draw(st.integers(0, end)) for one, end in found.ends.items()}
 
 
+def reached(ladder: TimeLadder, one: TopicPartition, offset: int) -> int | None:
+    times = ladder.partitions.get(one)
+    return None if times is None else times.reached_ms(offset)
+
+
 def step(ladder: TimeLadder, logs: Logs, positions: dict[TopicPartition, int], latest_ms: int | None) -> None:
     """Read each partition up to a time."""
     for one, start in positions.items():
@@ -119,7 +124,7 @@ def test_nothing_later_than_the_horizon_is_read_of_a_partition_whose_time_is_kno
     for one, start in positions.items():
         end = ladder.end_at(one, start, logs.ends[one], latest_ms)
         assert start <= end <= logs.ends[one]
-        if ladder.reached_ms(one, start) is None:
+        if reached(ladder, one, start) is None:
             assert end == logs.ends[one]
         else:
             assert all(at_ms is None or at_ms <= latest_ms for at_ms in logs.times[one][start:end])
@@ -133,12 +138,12 @@ def test_the_time_of_the_next_record_is_known_to_a_step(
     ladder = logs.ladder(positions)
     for one, offset in positions.items():
         times = logs.times[one]
-        reached = ladder.reached_ms(one, offset)
+        at = reached(ladder, one, offset)
         if times:
             waits = times[min(offset, len(times) - 1)]
             assert waits is not None
-            assert reached is not None
-            assert waits - STEP_MS < reached <= waits
+            assert at is not None
+            assert waits - STEP_MS < at <= waits
 
 
 @given(logs_and_positions(ANY_TIMES))
@@ -148,11 +153,11 @@ def test_what_is_reached_never_goes_back_while_a_partition_is_read(
     logs, positions = drawn
     ladder = logs.ladder(positions)
     for one, start in positions.items():
-        reached = [ladder.reached_ms(one, offset) for offset in range(start, logs.ends[one] + 1)]
-        known = [at_ms for at_ms in reached if at_ms is not None]
+        found = [reached(ladder, one, offset) for offset in range(start, logs.ends[one] + 1)]
+        known = [at_ms for at_ms in found if at_ms is not None]
         assert known == sorted(known)
-        again = logs.ladder({**positions, one: start}, ladder).reached_ms(one, start)
-        assert again == reached[0]
+        again = logs.ladder({**positions, one: start}, ladder)
+        assert reached(again, one, start) == found[0]
 
 
 @given(logs_and_positions(IN_ORDER))
@@ -182,7 +187,7 @@ def test_every_partition_is_read_to_its_end_whatever_its_times_are(
             one: end if most is None else min(end, positions[one] + most) for one, end in logs.ends.items()
         }
         potential = {
-            one: ladder.reached_ms(one, ladder.end_at(one, positions[one], end, None))
+            one: reached(ladder, one, ladder.end_at(one, positions[one], end, None))
             for one, end in wanted.items()
             if positions[one] < logs.ends[one]
         }
@@ -209,9 +214,9 @@ def test_with_limits_partitions_stay_within_the_drift(
             for one, offset in positions.items()
         }
         slowest = min(
-            reached
+            at_ms
             for one, end in wanted.items()
-            if positions[one] < logs.ends[one] and (reached := ladder.reached_ms(one, end)) is not None
+            if positions[one] < logs.ends[one] and (at_ms := reached(ladder, one, end)) is not None
         )
         for one, end in wanted.items():
             positions[one] = ladder.end_at(one, positions[one], end, slowest + STEP_MS)
@@ -220,6 +225,25 @@ def test_with_limits_partitions_stay_within_the_drift(
         if left and handed:
             assert max(handed) - min(left) <= 2 * STEP_MS  # type: ignore[type-var,operator]
         ladder = logs.ladder(positions, ladder)
+
+
+@given(logs_and_positions(ANY_TIMES), st.integers(0, 30))
+def test_the_times_of_a_range_are_as_wide_as_its_records(
+    drawn: tuple[Logs, dict[TopicPartition, int]], rows: int
+) -> None:
+    logs, positions = drawn
+    ladder = logs.ladder(positions)
+    for one, start in positions.items():
+        end = min(start + rows, logs.ends[one])
+        found = ladder.partitions[one].between(start, end)
+        if found is not None:
+            # A time from the future says nothing, and neither do those that are before what was read already.
+            in_time = [
+                at_ms for at_ms in logs.times[one][start:end]
+                if at_ms is not None and at_ms <= NOW_MS + AHEAD_OF_CLOCK_MS
+            ]  # fmt: skip
+            assert all(at_ms * 1000 <= found.latest_us for at_ms in in_time)
+            assert found.earliest_us <= found.latest_us <= (NOW_MS + AHEAD_OF_CLOCK_MS) * 1000
 
 
 def test_what_is_known_is_not_asked_again() -> None:
@@ -255,29 +279,29 @@ def test_the_requests_of_a_poll() -> None:
     logs.times[key(0)].append(86_400_000)
     ladder = logs.ladder({key(0): len(day)}, ladder, step_ms=60_000)
     assert logs.requests - at_end == 2, "the largest time, and the first record after the last one"
-    assert ladder.reached_ms(key(0), len(day)) == 86_400_000
+    assert reached(ladder, key(0), len(day)) == 86_400_000
 
 
 def test_another_topic_and_a_shorter_partition_are_asked_anew() -> None:
     old = logs_of([5000, 6000, 7000]).ladder({key(0): 0})
     new = logs_of([900_000, 901_000, 902_000])
-    assert new.ladder({key(0): 0}, old, topic_id="b").reached_ms(key(0), 0) == 900_000
+    assert reached(new.ladder({key(0): 0}, old, topic_id="b"), key(0), 0) == 900_000
     shorter = logs_of([900_000])
-    assert shorter.ladder({key(0): 0}, old).reached_ms(key(0), 0) == 900_000
+    assert reached(shorter.ladder({key(0): 0}, old), key(0), 0) == 900_000
 
 
 def test_a_rewind_is_looked_up_before_the_times_that_are_known() -> None:
     logs = logs_of(range(0, 900_000, 1000))
     ladder = logs.ladder({key(0): 800})
     again = logs.ladder({key(0): 10}, ladder)
-    assert again.reached_ms(key(0), 10) == 10_000
+    assert reached(again, key(0), 10) == 10_000
 
 
 def test_a_record_from_the_future_hides_the_times_behind_it_and_holds_nothing() -> None:
     logs = logs_of([1000, 2000, FUTURE_MS, 3000, 4000], range(1000, 60_000, 1000))
     ladder = logs.ladder({key(0): 0, key(1): 0})
-    assert ladder.end_at(key(0), 0, 5, 1999) == 1
-    assert ladder.reached_ms(key(0), 2) is None
+    assert ladder.end_at(key(0), 0, 5, 2000) == 1
+    assert reached(ladder, key(0), 2) is None
     ladder = logs.ladder({key(0): 2, key(1): 0}, ladder)
     assert ladder.end_at(key(0), 2, 5, 0) == 5
 
@@ -287,7 +311,7 @@ def test_a_partition_without_an_answer_is_not_known_and_asked_again() -> None:
     logs.silent = {key(0)}
     ladder = logs.ladder({key(0): 0, key(1): 0})
     assert ladder.positions == {key(1): 0}
-    assert ladder.reached_ms(key(0), 0) is None
+    assert reached(ladder, key(0), 0) is None
     logs.silent = set()
     assert logs.ladder({key(0): 0, key(1): 0}, ladder).positions.keys() == {key(0), key(1)}
 
@@ -297,7 +321,7 @@ def test_a_record_that_comes_between_the_requests_is_not_counted(*, tells_latest
     logs = logs_of([1000, 2000, 50_000])
     logs.tells_latest = tells_latest
     ladder = logs.ladder({key(0): 0}, ends={key(0): 2})
-    assert ladder.reached_ms(key(0), 2) == 2000
+    assert reached(ladder, key(0), 2) == 2000
 
 
 def test_rounds_are_limited() -> None:
