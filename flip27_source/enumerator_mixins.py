@@ -229,10 +229,10 @@ class FollowsEventTime(ABC, Generic[SplitT]):
 
 
 class ReadsInStep(FollowsEventTime[SplitT]):
-    """Optional mix-in of an enumerator: with ``eventTimeOrder`` its live splits advance together, by alignment.
+    """Optional mix-in of an enumerator: with ``eventTimeOrder`` its live splits advance together.
 
-    It sets ``maxEventTimeDrift`` itself if that is not given (``implied_options``). Its splits are neither whole
-    nor in an order; the times of their ranges tell the delay that a watermark needs.
+    They are aligned: it sets ``maxEventTimeDrift`` itself if that is not given (``implied_options``). The
+    times of the ranges that are read tell the delay that a watermark needs.
     """
 
     @abstractmethod

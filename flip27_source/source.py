@@ -251,8 +251,8 @@ def check_event_time_order(
         raise OptionError(
             f"option {EVENT_TIME_ORDER.name} is true, and the splits of {enumerator.__qualname__} "
             + ("have no event_time" if is_whole else "are not read whole, each in one batch"),
-            remedy=f"remove {EVENT_TIME_ORDER.name}; files and kafka have it, and enumerators of your own whose splits "
-            "have an attribute event_time (EventTimeRange or None)",
+            remedy=f"remove {EVENT_TIME_ORDER.name}; files and kafka have it, and enumerators of your own "
+            "whose splits have an attribute event_time (EventTimeRange or None)",
         )
 
 

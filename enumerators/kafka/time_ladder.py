@@ -201,7 +201,7 @@ class TimeLadder:
     def end_at(self, key: TopicPartition, start: int, end: int, latest_ms: int | None) -> int:
         """Where a batch ends that may read a partition from ``start`` to ``end``, and nothing after a time.
 
-        It ends at a step, or where the time is known to a step; but it has something if nothing prevents that.
+        It ends at a step, or where the time is known to a step, if there is such a place.
         """
         times = self.partitions.get(key)
         if times is None or times.reached_ms(start) is None:

@@ -187,8 +187,8 @@ class EventTimeOrder:
     def advanced(self, read: Iterable[EventTimeRange], waiting: EventTimeRange | None) -> None:
         """A batch of ranges was planned whose splits advance in step; warns as :meth:`planned`.
 
-        While they do, no batch is more than ``drift_ms`` ahead of what waits after it. A range is late if it is
-        further behind than that, than the user's delay, and than the delay that was told before.
+        While they do, no batch is more than ``drift_ms`` ahead of what waits after it. A range is late if it
+        is further behind than that, than the user's delay, and than the delay that was told before.
 
         Args:
             read: the times of the ranges. waiting: the times of all that waits after the batch.
