@@ -156,11 +156,9 @@ class BatchCollector(Generic[SplitT]):
         if self._rules.reader_bounds_splits:
             awake = dict.fromkeys(split.split_id for split in self._awake(live, steady_ms))
             return self.alignment.of_live(live, awake, (), steady_ms)
-        # Not those that are ``readable``: while an enumerator asks for something, it leaves splits out.
-        busy = {cut.split_id for cut in self._ledger.ranges}
-        free = [split for split in live if split.split_id not in busy]
-        cuts = fair_ranges(free, budget.left(), self._bounded)
-        return self._reach_of_cuts(free, cuts, steady_ms)
+        # Not only what the enumerator calls readable: after a planning it may need time to know its times.
+        cuts = fair_ranges(live, budget.left(), self._bounded)
+        return self._reach_of_cuts(live, cuts, steady_ms)
 
     def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
         """How far live splits get with these ranges."""
