@@ -167,7 +167,7 @@ def _event_times(cluster: Cluster, options: Options, partitions: list[TopicParti
         return
     drift_s, delay_s = options[MAX_EVENT_TIME_DRIFT], options[WATERMARK_DELAY]
     try:
-        known = cluster.first_at(dict.fromkeys(partitions, [0]))
+        known = cluster.first_at({key: [0] for key in partitions})
     except Flip27Error as error:
         yield failed("event time", error.what, error.remedy)
         return

@@ -5,7 +5,7 @@ records before that offset are earlier, also those that are out of order, and a 
 nothing at or after the time that was asked for.
 
 All partitions are asked for the same times, the *steps*: a batch with a horizon ends in each partition at the
-same step. They begin at the earliest time that waits, and their distances double, so that a few of them reach
+same step. They begin at the earliest time that waits, and their distances grow, so that a few of them reach
 the end of any backlog. They are multiples of their distances, so that later polls find most of them known.
 """
 
@@ -20,8 +20,8 @@ from typing import NamedTuple, Protocol
 from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.event_time import EventTimeRange
 
-MOST_STEPS = 16
-"""The most distances of steps; the largest one is 32,768 times the smallest."""
+MOST_DISTANCES = 16
+"""The number of distances, each twice the one before; there are two steps of each."""
 
 MOST_ROUNDS = 6
 """The most rounds of requests in one poll that find out where in time a partition is."""
@@ -223,9 +223,9 @@ class TimeLadder:
 def steps_from(waits_ms: int, top_ms: int, step_ms: int) -> tuple[int, ...]:
     """The steps after the earliest time that waits, to the time that no record has reached."""
     steps = {(waits_ms // step_ms + 1) * step_ms}
-    for number in range(MOST_STEPS):
+    for number in range(MOST_DISTANCES):
         distance = step_ms << number
-        steps.add((waits_ms // distance + 2) * distance)
+        steps |= {(waits_ms // distance + 2) * distance, (waits_ms // distance + 3) * distance}
     below = sorted(step for step in steps if step < top_ms)
     return (*below, top_ms) if len(below) < len(steps) else tuple(below)
 
