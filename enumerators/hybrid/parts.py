@@ -314,7 +314,6 @@ class Part:
                 options=parsed,
             )
 
-
     def _check_steps(self, parsed: Options) -> None:
         """Refuse eventTimeOrder of a part whose splits advance in step: that is for a whole chain."""
         if issubclass(self.enumerator_type, ReadsInStep) and parsed.get(EVENT_TIME_ORDER.name, False):

@@ -204,7 +204,7 @@ class Cluster:
             None for a time that no record has reached. What a broker does not answer is left out.
 
         Raises:
-            KafkaError: the brokers answer nothing.
+            KafkaError: the brokers answer nothing, and not because there are no leaders.
         """
         spec = _specs().for_timestamp
         most = max(map(len, times_ms.values()))
@@ -218,9 +218,12 @@ class Cluster:
             for key, answer in answers.items():
                 known = None if answer.offset < 0 else (answer.offset, answer.timestamp)
                 found.setdefault(key, {})[places[key]] = known
-        if not found:
-            key = next(iter(times_ms))
-            raise failed(self._properties, f"requesting offsets of {split_id_of(*key)} by time", listed[0][1])
+        error, key = listed[0][1], next(iter(times_ms))
+        if not found and error is not None:
+            if not _lacks_leader(error.args[0]):
+                raise failed(self._properties, f"requesting offsets of {split_id_of(*key)} by time", error)
+            # Brokers that cannot be reached have the same error; they do not tell the partitions either.
+            self._refresh([key[0]])
         return found
 
     def _listed(
@@ -344,6 +347,13 @@ def is_unknown(error: Any) -> bool:
         return False
     codes = imported().KafkaError
     return error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION)
+
+
+def _lacks_leader(error: Any) -> bool:
+    """Whether the partition of an error has no leader, or does not exist."""
+    codes = imported().KafkaError
+    lacking = (codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_FOR_PARTITION, codes._NOENT)
+    return is_unknown(error) or error.code() in lacking
 
 
 def _known_id(topic_id: Any) -> str | None:

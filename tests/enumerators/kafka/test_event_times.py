@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,14 @@ from confluent_kafka import TopicPartition as Place
 
 from flip27_source import edits
 from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.enumerators.kafka.client import KafkaError
+from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.split import TopicPartition
+from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
+from tests.deadline import until
 from tests.enumerators.kafka.reading import (
     ReaderOfDamagedLogs,
     continued,
@@ -26,7 +30,7 @@ from tests.enumerators.kafka.reading import (
     options_of,
     stream,
 )
-from tests.kafka_server import KafkaBroker, Record
+from tests.kafka_server import KafkaBroker, Record, kafka_broker
 
 MINUTE_MS = 60_000
 
@@ -267,6 +271,19 @@ def test_brokers_that_do_not_tell_all_times(kafka: KafkaBroker, kind: type[Clust
     engine = MicroBatchEngine(given, enumerator=Enumerator, max_failures=1)
     read_all(engine)
     assert ahead(engine, times) <= most
+
+
+def test_a_partition_without_a_leader_has_no_times_and_brokers_that_are_down_are_an_error() -> None:
+    with kafka_broker() as broker:
+        topic = broker.filled_topic([b"v"])
+        options = options_of(broker, topic, **{"kafka.request.timeout.ms": 2000})
+        with closing(Cluster(client_properties(Source.resolve(options).options))) as cluster:
+            assert cluster.first_at({(topic, 0): [0]})[topic, 0][0] is not None
+            assert cluster.first_at({(topic, 7): [0]}) == {}
+            broker.kill()
+            # The client may not have noticed it yet.
+            with pytest.raises(KafkaError, match="failed at"):
+                until(lambda: bool(cluster.first_at({(topic, 0): [0]})) and False)
 
 
 def test_a_quarantined_range_is_retried_while_others_are_held(kafka: KafkaBroker, tmp_path: Path) -> None:
