@@ -285,6 +285,11 @@ class SimulatedCluster:
         if not log.is_open:
             log.stable = len(log.records)
 
+    @property
+    def most_behind_ms(self) -> int:
+        """By how much the time of a record may be before the newest time."""
+        return self.lag_ms * _MOST_PARTITIONS + self.jitter_ms
+
     def _behind_ms(self, log: Log) -> int:
         """By how much the time of the next record is before the newest time."""
         lag_ms = self.lag_ms * log.number

@@ -259,7 +259,10 @@ class TopicsLife(Life):
         self._check_later(before)
 
     def _word_or_time(self) -> NamedPosition:
-        time = NamedPosition(timestamp_ms=self.cluster.time_ms - self.random.randint(0, 3000))
+        # Later records of any partition are not before it.
+        time = NamedPosition(
+            timestamp_ms=self.cluster.time_ms - self.cluster.most_behind_ms - self.random.randint(0, 3000)
+        )
         return self.random.choice([time, *(NamedPosition(word=word) for word in ("earliest", "latest"))])
 
     def _recreate_after_an_edit(self) -> None:
