@@ -14,6 +14,7 @@ from typing import Any, Generic
 
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
+from ..enumerator_context import Boundedness
 from ..enumerator_mixins import PerformsActions
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
@@ -179,6 +180,8 @@ class SourceCoordinator(Generic[SplitT]):
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
+        # With no checkpoint, a run that reads what exists would end.
+        is_needed = is_needed or (self.is_held and self.settings.boundedness is Boundedness.BOUNDED)
         if not batch and (not is_needed or is_discovering()):
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
