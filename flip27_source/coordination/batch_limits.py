@@ -20,7 +20,7 @@ from ..split import SplitSize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Budget):
-    """Limits of one batch, with its horizon; None means no limit. The first limit reached ends the batch."""
+    """Limits of one batch; None means no limit. The first limit reached ends the batch."""
 
     @classmethod
     def of(cls, options: Options) -> Limits:
@@ -81,7 +81,6 @@ class BatchBudget:
             files=None if limits.files is None else max(0, limits.files - self.files),
             rows=None if limits.rows is None else max(0, limits.rows - self.rows),
             bytes=None if limits.bytes is None else max(0, limits.bytes - self.bytes),
-            latest_us=limits.latest_us,
         )
 
     def fits(self, size: SplitSize) -> bool:

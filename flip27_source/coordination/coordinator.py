@@ -22,6 +22,7 @@ from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
+from .alignment import Alignment
 from .batch_collector import Batch, BatchCollector
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .batch_sizing import BatchSizer
@@ -75,7 +76,7 @@ class SourceCoordinator(Generic[SplitT]):
         *,
         horizons: Sequence[SetsHorizon] = (),
     ) -> None:
-        """``horizons``: what bounds batches in event time besides the alignment of the source's own splits."""
+        """``horizons``: what bounds batches in event time besides the alignment of the own splits."""
         self.settings = settings
         self.last_checkpoint_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self.last_checkpoint_id)
@@ -103,8 +104,9 @@ class SourceCoordinator(Generic[SplitT]):
             state = restored.enumerator_state
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
+        self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
         self._collector = BatchCollector(
-            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, horizons
+            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, self._alignment
         )
         self._started = False
         self._completing: int | None = None
@@ -176,7 +178,8 @@ class SourceCoordinator(Generic[SplitT]):
         )
         sizer = self._sizer
         bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
-        batch = self._collect(bounds, steady_ms, is_discovering)
+        is_last = limits is None or self.settings.one_batch
+        batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
@@ -202,11 +205,18 @@ class SourceCoordinator(Generic[SplitT]):
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
 
-    def _collect(self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool]) -> Batch[SplitT]:
+    def _collect(
+        self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool], *, is_last: bool
+    ) -> Batch[SplitT]:
         """The next batch; where the data ends, that of what the enumerator goes on with."""
         for _ in range(_MOST_ENDS):
-            batch = self._collector.collect(bounds, steady_ms)
-            if batch or is_discovering() or not self.enumerator.end_of_data(self._ledger.live):
+            batch = self._collector.collect(bounds, steady_ms, is_last=is_last)
+            if (
+                batch
+                or self.is_held
+                or is_discovering()
+                or not self.enumerator.end_of_data(self._ledger.live)
+            ):
                 return batch
             for split in self._ledger.live:
                 self._ledger.ended(split.split_id)
@@ -243,7 +253,7 @@ class SourceCoordinator(Generic[SplitT]):
 
         If nothing else was planned, there is no batch, although data waits.
         """
-        return self._collector.is_held
+        return self._alignment is not None and self._alignment.paused > 0
 
     def batch_took(self, duration_ms: int, *, waited: bool) -> None:
         """The batch that was planned last has ended; batches that size themselves follow it.
@@ -477,6 +487,7 @@ class SourceCoordinator(Generic[SplitT]):
             backlog=self._backlog,
             sized=None if self._sizer is None else self._sizer.times.decided,
             event_time=None if self._order is None else self._order.progress,
+            horizon=None if self._alignment is None else self._alignment.of_batch,
             gauges=dict(self._context.metrics.gauges),
         )
 

@@ -18,12 +18,13 @@ class Reach:
         waits_us: the smallest time that waits; None: nothing waits whose time is known.
         potential_us: the smallest time that one of its active splits reaches if only the limits end the
             batch; None: no split is active, so the source holds nobody back.
-        slowest: the id of that split.
+        slowest: the id of that split. slowest_waits: whether something waits in it.
     """
 
     waits_us: int | None = None
     potential_us: int | None = None
     slowest: str | None = None
+    slowest_waits: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
