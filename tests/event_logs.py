@@ -13,12 +13,20 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source import BoundedRange, Budget, FollowsEventTime, Option, Options, SplitEnumerator, SplitReader
+from flip27_source import (
+    BoundedRange,
+    Budget,
+    FollowsEventTime,
+    Option,
+    Options,
+    SplitEnumerator,
+    SplitReader,
+)
 from flip27_source.driver.environment import Environment
 from flip27_source.options import text
 from flip27_source.testing.engine import MicroBatchEngine
 
-LOGS: Option[str] = Option(name="logs", parse=text, doc="The folder of the logs.")
+LOGS: Option[str] = Option(name="logs", parse=text, default="", doc="The folder of the logs.")
 SCHEMA = pa.schema([("log", pa.string()), ("time_us", pa.int64())])
 
 

@@ -11,8 +11,10 @@ from ..enumerator import Budget
 from ..options import Options
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,
+    MAX_EVENT_TIME_DRIFT,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
+    REPLAY_SPEED,
     TARGET_BATCH_DURATION,
 )
 from ..split import SplitSize
@@ -42,8 +44,9 @@ UNLIMITED = Limits()
 
 def are_limited(options: Options) -> bool:
     """Whether options limit the batches of a source; otherwise a batch holds all available data."""
-    own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
-    return any(options[option] is not None for option in own)
+    of_amounts = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
+    of_times = (MAX_EVENT_TIME_DRIFT, REPLAY_SPEED)
+    return any(options[option] is not None for option in of_amounts + of_times)
 
 
 MOST_CARRIED_BYTES = 32 * 1024 * 1024

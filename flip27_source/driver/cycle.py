@@ -203,6 +203,11 @@ class Cycle:
                 waited=waited_for_trigger(now_ms, self._environment.now_ms()),
             )
 
+    @property
+    def horizon_numbers(self) -> dict[str, int]:
+        """What a replay shows in progress events."""
+        return {} if self._horizons is None else self._horizons.numbers()
+
     def end(self) -> None:
         """Discard the coordinator, and take no requests any more."""
         watch, self._watch = self._watch, None
