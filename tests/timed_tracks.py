@@ -132,3 +132,14 @@ class Pieces(DiscoveringEnumerator[Piece]):
 class PieceReader(SplitReader[Piece]):
     def read(self, split: Piece) -> Iterator[tuple[str]]:
         yield (split.split_id,)
+
+
+class AnyReader(SplitReader[Any]):
+    """Reads tracks and pieces, for chains of both."""
+
+    def read(self, split: Any) -> Iterator[tuple[str, int]]:
+        inner = getattr(split, "split", split)
+        if isinstance(inner, Track):
+            yield from TrackReader().read(inner)
+        else:
+            yield inner.split_id, 0

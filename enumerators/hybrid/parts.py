@@ -29,6 +29,7 @@ from flip27_source.registry import find_reader
 from flip27_source.source import (
     Source,
     check_event_time_order,
+    check_horizon,
     chosen_enumerator,
     declared_options,
     named_reader,
@@ -301,6 +302,7 @@ class Part:
             parsed = Options.parse(raw, declared.values()).with_values(common | {UID: uid})
             parsed = parsed.with_values(self.enumerator_type.implied_options(parsed))
             check_event_time_order(parsed, self.enumerator_type, self.reader_type)
+            check_horizon(parsed, self.enumerator_type)
             return Source(
                 enumerator_type=self.enumerator_type,
                 reader_type=self.reader_type,

@@ -44,9 +44,11 @@ UNLIMITED = Limits()
 
 def are_limited(options: Options) -> bool:
     """Whether options limit the batches of a source; otherwise a batch holds all available data."""
-    of_amounts = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
-    of_times = (MAX_EVENT_TIME_DRIFT, REPLAY_SPEED)
-    return any(options[option] is not None for option in of_amounts + of_times)
+    own = (
+        MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION,
+        MAX_EVENT_TIME_DRIFT, REPLAY_SPEED,
+    )  # fmt: skip
+    return any(options[option] is not None for option in own)
 
 
 MOST_CARRIED_BYTES = 32 * 1024 * 1024

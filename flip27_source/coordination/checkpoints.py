@@ -165,6 +165,7 @@ class Snapshot(Generic[SplitT]):
         delayed: side effects that wait for a delay. action_delay_ms: the delay in the run that stored them.
         times: the batches by which the next ones are sized; None if they are not.
         event_time: how far batches are in event-time order; None if splits are handed out in another order.
+        horizon: how far in event time the batch was read, for people: no later batch depends on it.
     """
 
     metadata: CheckpointMetadata
@@ -176,6 +177,7 @@ class Snapshot(Generic[SplitT]):
     action_delay_ms: int | None = None
     times: BatchTimes | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

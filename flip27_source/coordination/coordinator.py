@@ -130,7 +130,9 @@ class SourceCoordinator(Generic[SplitT]):
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
         of_time = {} if self._order is None else self._order.progress.numbers()
-        return {**self._context.metrics.gauges, **known, **self._backlog.numbers(), **of_time}
+        horizon = None if self._alignment is None else self._alignment.of_batch
+        bounds = {} if horizon is None else horizon.numbers()
+        return {**self._context.metrics.gauges, **known, **self._backlog.numbers(), **of_time, **bounds}
 
     def start(self) -> None:
         if self._started:
@@ -440,6 +442,7 @@ class SourceCoordinator(Generic[SplitT]):
             action_delay_ms=self._actions.delayed.delay_ms,
             times=None if self._sizer is None else self._sizer.times,
             event_time=None if self._order is None else self._order.progress,
+            horizon=None if self._alignment is None else self._alignment.of_batch,
         )
 
     def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""Sources of one application that wait for each other, by the files of their group; each has its own driver."""
+"""Sources of one application that wait for each other by the files of their group; each has its own driver."""
 
 from __future__ import annotations
 

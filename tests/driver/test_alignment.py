@@ -1,0 +1,137 @@
+"""Alignment of whole sources: their options, files and chains, and where the horizon is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flip27_source import hybrid
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.errors import OptionError
+from flip27_source.source import Source
+from flip27_source.testing import MicroBatchEngine
+from tests.timed_tracks import MINUTE_US, ROADS, PieceReader, Pieces, Road, TrackReader, Tracks
+from tests.toy_sources import EchoReader, Feed
+
+SCHEMA = pa.schema([("track", pa.string()), ("number", pa.int64())])
+ALIGNED = {"road": "test", "maxEventTimeDrift": "10 minutes"}
+
+
+@pytest.fixture
+def road() -> Iterator[Road]:
+    ROADS["test"] = Road()
+    yield ROADS["test"]
+    del ROADS["test"]
+
+
+def engine_of(**options: str) -> MicroBatchEngine:
+    return MicroBatchEngine(ALIGNED | options, enumerator=Tracks, reader=TrackReader, schema=SCHEMA)
+
+
+def summary(engine: MicroBatchEngine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
+    return found
+
+
+def minutes(*numbers: int) -> list[int]:
+    return [number * MINUTE_US for number in numbers]
+
+
+def test_live_splits_are_aligned_and_all_is_read_once_across_crashes(road: Road) -> None:
+    road.times = {"slow": minutes(*range(60)), "fast": minutes(*range(30, 90))}
+    engine = engine_of(maxRowsPerTrigger="10")
+    engine.run_batch()
+    assert {row[0] for row in engine.rows} == {"slow"}
+    shown = summary(engine)
+    assert (shown["eventTimeHorizon"], shown["alignmentSlowest"]) == ("1970-01-01T00:15:00+00:00", "slow")
+    assert shown["pausedSplits"] == 1
+    assert engine.holder.report()["pausedSplits"] == 1
+    while len(engine.rows) < 120:
+        engine.restart()
+        engine.run_batch()
+    assert sorted(engine.rows) == [("fast", n) for n in range(60)] + [("slow", n) for n in range(60)]
+    times = [road.times[row[0]][row[1]] for batch in engine.batches for row in batch.rows]
+    assert max(times[:60]) <= 49 * MINUTE_US
+
+
+def test_a_run_that_ends_reads_all(road: Road) -> None:
+    road.times = {"slow": minutes(*range(10)), "fast": minutes(*range(100))}
+    engine = MicroBatchEngine(
+        ALIGNED, enumerator=Tracks, reader=TrackReader, schema=SCHEMA, available_now=True
+    )
+    engine.process_all_available()
+    assert len(engine.rows) == 110
+    assert len(engine.batches) == 2
+
+
+def test_files_in_event_time_order_wait_until_the_drift_allows_them(tmp_path: Path) -> None:
+    for hour in range(6):
+        folder = tmp_path / f"hour=2024-01-01-0{hour}"
+        folder.mkdir()
+        (folder / "a.txt").write_text(f"{hour}\n")
+    options = {
+        "path": str(tmp_path), "reader": "text", "eventTimeOrder": "true",
+        "eventTimePattern": "hour=%Y-%m-%d-%H", "maxFilesPerTrigger": "2", "maxEventTimeDrift": "1 minute",
+    }  # fmt: skip
+    engine = MicroBatchEngine(options)
+    engine.process_all_available()
+    assert [[row[0] for row in batch.rows] for batch in engine.batches] == [
+        ["0", "1"],
+        ["2", "3"],
+        ["4", "5"],
+    ]
+    assert summary(engine)["eventTimeHorizon"] == "2024-01-01T06:00:59.999999+00:00"
+
+
+def test_a_chain_is_aligned_by_the_source_that_is_read(road: Road) -> None:
+    road.pieces = [(0, 9 * MINUTE_US), (10 * MINUTE_US, 19 * MINUTE_US)]
+    road.times = {"slow": minutes(*range(20, 40)), "fast": minutes(*range(20, 90))}
+    ordered = {"road": "test", "reader": "tests.timed_tracks:AnyReader", "eventTimeOrder": "true"}
+    live = {"road": "test", "reader": "tests.timed_tracks:AnyReader"}
+    chain = hybrid((Pieces, ordered), (Tracks, live), maxEventTimeDrift="10 minutes")
+    engine = MicroBatchEngine(chain, schema=SCHEMA)
+    engine.process_all_available()
+    numbers = [row[1] for row in engine.rows if row[0] == "fast"]
+    assert max(numbers) == 29
+    assert summary(engine)["alignmentSlowest"] == "2:slow"
+
+
+FILES = {"path": "/in", "reader": "text"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"maxEventTimeDrift": "10m"}, "maxEventTimeDrift is set, and the event times of the splits of Feed"),
+        ({"replaySpeed": "10"}, "replaySpeed is set, and the event times of the splits of Feed"),
+        ({"maxEventTimeDrift": "0s"}, "a duration above 0 is expected"),
+        ({"replaySpeed": "0"}, "a number above 0 is expected"),
+        ({"replaySpeed": "fast"}, "a number is expected"),
+        ({"alignmentGroup": "orders"}, "alignmentGroup is orders, and neither maxEventTimeDrift nor"),
+    ],
+)
+def test_a_horizon_is_refused_where_no_times_are_known(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        Source.resolve(options, enumerator=Feed, reader=EchoReader)
+
+
+def test_files_need_an_order_to_be_aligned() -> None:
+    with pytest.raises(OptionError, match="the splits of FilesEnumerator are not known"):
+        Source.resolve(FILES | {"maxEventTimeDrift": "10m"}, enumerator=FilesEnumerator)
+    by_day = {"eventTimeOrder": "true", "eventTimePattern": "%Y-%m-%d"}
+    Source.resolve(FILES | by_day | {"maxEventTimeDrift": "10m"})
+
+
+def test_each_source_of_a_chain_needs_times() -> None:
+    chain = hybrid(("files", FILES), ("sequence", {}), maxEventTimeDrift="10m")
+    with pytest.raises(OptionError, match=r"hybrid.1 \(files\): option maxEventTimeDrift is set"):
+        Source.resolve(chain)
+
+
+def test_splits_of_an_author_that_are_read_whole_have_the_order() -> None:
+    Source.resolve(ALIGNED | {"eventTimeOrder": "true"}, enumerator=Pieces, reader=PieceReader)
