@@ -63,10 +63,10 @@ class Group:
     others: tuple[Member, ...] = ()
     # What the present planning has used; None if it has asked for no horizon.
     _planned_with: Reach | None = field(default=None, init=False)
+    _potential_us: int | None = field(default=None, init=False)
 
     def seen(self, records: Iterable[Member], steady_ms: int) -> None:
         """These are all records of the group, those of earlier runs and of dead members among them."""
-        self._planned_with = None
         fresh = [one for one in records if steady_ms - one.beat_ms <= self._timeout_ms]
         newest: dict[str, Member] = {}
         for one in sorted(fresh, key=lambda one: (one.began_ms, one.run)):
@@ -92,20 +92,23 @@ class Group:
         slowest_us, source = min(active)
         return Horizon(latest_us=slowest_us + self._drift_us, by=source)
 
-    def record(self, reach: Reach, steady_ms: int, *, is_empty: bool, pace: Pace | None) -> Member:
-        """The record to publish after a planning.
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
+        """A batch was planned: what this member publishes of it is known."""
+        planned_with, self._planned_with = self._planned_with, None
+        published = reach if planned_with is None or not is_empty else planned_with
+        self._potential_us = published.potential_us
 
-        Args:
-            reach: of the next batch. is_empty: whether nothing was planned.
-            pace: of this member's replay.
-        """
-        counts = self._planned_with if is_empty and self._planned_with is not None else reach
+    def numbers(self) -> dict[str, int]:
+        return {}
+
+    def record(self, steady_ms: int, pace: Pace | None) -> Member:
+        """The record to publish after a planning; ``pace``: of this member's replay."""
         return Member(
             run=self._run,
             source=self._source,
             began_ms=self._began_ms,
             beat_ms=steady_ms,
             lineage=self.lineage,
-            potential_us=counts.potential_us,
+            potential_us=self._potential_us,
             pace=pace,
         )

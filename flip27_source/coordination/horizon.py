@@ -6,6 +6,7 @@ All times are in microseconds since the epoch (UTC).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,3 +56,14 @@ class SetsHorizon(Protocol):
             reach: of the batch that is being planned.
             steady_ms: as for ``SourceCoordinator.checkpoint``.
         """
+
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
+        """The batch was planned.
+
+        Args:
+            reach: of the next batch.
+            is_empty: whether nothing was planned. is_held: whether the horizon has kept data out.
+        """
+
+    def numbers(self) -> Mapping[str, int]:
+        """What offsets and progress events show, by the names that they use."""

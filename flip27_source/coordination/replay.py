@@ -85,17 +85,11 @@ class Replay:
             return None
         return Horizon(latest_us=due_us, by=REPLAY_SPEED.name, is_strict=True)
 
-    def planned(self, reach: Reach, steady_ms: int, *, is_held: bool) -> None:
-        """A batch was planned.
-
-        Args:
-            reach: of the next batch.
-            is_held: whether the horizon has ended the batch: then all that is due is in it.
-        """
-        waits_us = reach.waits_us
-        is_due = self.pace is not None and waits_us is not None and not is_held
-        self.behind_ms = self.pace.behind_ms(waits_us, steady_ms) if is_due else 0  # type: ignore[union-attr, arg-type]
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
+        """A batch was planned; if the horizon has ended it, all that is due is in it."""
+        self.behind_ms = 0
+        if self.pace is not None and reach.waits_us is not None and not is_held:
+            self.behind_ms = self.pace.behind_ms(reach.waits_us, steady_ms)
 
     def numbers(self) -> dict[str, int]:
-        """What progress events show, by the names that they use."""
         return {"replayIsLive": 1} if self.is_live else {"replayBehindMs": self.behind_ms}

@@ -203,11 +203,6 @@ class Cycle:
                 waited=waited_for_trigger(now_ms, self._environment.now_ms()),
             )
 
-    @property
-    def horizon_numbers(self) -> dict[str, int]:
-        """What a replay shows in progress events."""
-        return {} if self._horizons is None else self._horizons.numbers()
-
     def end(self) -> None:
         """Discard the coordinator, and take no requests any more."""
         watch, self._watch = self._watch, None
@@ -332,7 +327,7 @@ class Cycle:
             # A handler or the plan may have submitted more work, whose first round is waited for too.
             if pending is not None or not run.runner.in_first_rounds:
                 if horizons is not None:
-                    horizons.planned(run.coordinator, pending, self.at.lineage)
+                    horizons.planned(pending, self.at.lineage)
                 return pending
             run.runner.wait_for_first_rounds()
 

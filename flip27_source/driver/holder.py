@@ -196,7 +196,7 @@ class CoordinatorHolder:
         """The backlog, for Spark's progress events; None before the first checkpoint."""
         if self.cycle.run is None:
             return None
-        numbers: dict[str, Any] = {**self.cycle.run.coordinator.gauges, **self.cycle.horizon_numbers}
+        numbers: dict[str, Any] = {**self.cycle.run.coordinator.gauges}
         if self._reports is not None:
             numbers |= self._reports.numbers
         known = dict(sorted(numbers.items()))

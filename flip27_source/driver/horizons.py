@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
-from ..coordination.coordinator import SourceCoordinator
 from ..coordination.groups import Group, Member
 from ..coordination.horizon import SetsHorizon
 from ..coordination.replay import Replay
@@ -69,10 +68,6 @@ class Horizons:
     def all(self) -> Sequence[SetsHorizon]:
         return [one for one in (self._group, self._replay) if one is not None]
 
-    def numbers(self) -> dict[str, int]:
-        """The numbers of the replay, for progress events."""
-        return {} if self._replay is None else self._replay.numbers()
-
     def before_planning(self) -> None:
         """Read what the other members have published."""
         if self._group is None or self._files is None:
@@ -82,26 +77,17 @@ class Horizons:
             records = self._files.read()
         self._group.seen(records, self._environment.steady_ms())
 
-    def planned(
-        self, coordinator: SourceCoordinator[Any], pending: PendingCheckpoint[Any] | None, lineage: str | None
-    ) -> None:
+    def planned(self, pending: PendingCheckpoint[Any] | None, lineage: str | None) -> None:
         """A batch was planned, or nothing: publish where this member is.
 
         ``lineage``: of the checkpoints; None before the first one.
         """
-        if self._group is None and self._replay is None:
-            return
-        is_empty = pending is None or not pending.snapshot.plan.assignments
-        steady_ms = self._environment.steady_ms()
-        reach = coordinator.reach(steady_ms)
-        if self._replay is not None:
-            self._replay.planned(reach, steady_ms, is_held=coordinator.is_held)
         if self._group is not None and self._files is not None:
             self._group.lineage = lineage
             pace = None if self._replay is None else self._replay.pace
             with self._warning():
-                self._files.write(self._group.record(reach, steady_ms, is_empty=is_empty, pace=pace))
-        if pending is not None and is_empty and coordinator.is_held:
+                self._files.write(self._group.record(self._environment.steady_ms(), pace))
+        if self.all and pending is not None and not pending.snapshot.plan.assignments:
             # A run that ends once all is read goes on with batches without data, but not one after the other.
             self._environment.pause(_PAUSE_S)
 

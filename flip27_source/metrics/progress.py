@@ -26,7 +26,7 @@ STATUSES = {
 }
 """The statuses of a split, each with the number in the offset's summary that counts it."""
 
-_NO_GAUGES = COORDINATORS_NUMBERS - {"delayedActions"} | {
+_NO_GAUGES = COORDINATORS_NUMBERS - {"delayedActions", "replayBehindMs", "replayIsLive"} | {
     "pendingSplits", "filesLate", "filesTooOld", "filesOverwritten"
 }  # fmt: skip
 """Numbers with a meaning here; any other number is a gauge of the enumerator."""

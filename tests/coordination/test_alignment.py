@@ -48,6 +48,11 @@ class Outside:
             return None
         return Horizon(latest_us=round(self.minutes * MINUTE_US), by="outside", is_strict=self.is_strict)
 
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None: ...
+
+    def numbers(self) -> dict[str, int]:
+        return {}
+
 
 @dataclass
 class Trip:

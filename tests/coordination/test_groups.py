@@ -32,6 +32,11 @@ def horizon(one: Group, *records: Member, steady_ms: int = 0) -> Horizon | None:
     return one.horizon(Reach(waits_us=0, potential_us=0), steady_ms)
 
 
+def planned(one: Group, reach: Reach, steady_ms: int = 0, *, is_empty: bool = False) -> Member:
+    one.planned(reach, steady_ms, is_empty=is_empty, is_held=False)
+    return one.record(steady_ms, None)
+
+
 def test_the_slowest_of_the_others_and_the_drift() -> None:
     found = horizon(group(), member("a", 500), member("b", 300), member("own", 1))
     assert found == Horizon(latest_us=310, by="B")
@@ -44,7 +49,7 @@ def test_a_member_without_an_active_split_holds_nobody() -> None:
 def test_a_member_without_a_drift_is_not_held_and_holds_others() -> None:
     one = group(drift_us=None)
     assert horizon(one, member("a", 5)) is None
-    record = one.record(Reach(potential_us=7), 0, is_empty=False, pace=None)
+    record = planned(one, Reach(potential_us=7))
     assert horizon(group("b"), record) == Horizon(latest_us=17, by="source of own")
 
 
@@ -72,18 +77,16 @@ def test_paces_are_those_of_the_members_that_count() -> None:
     one = group(lineage="mine")
     one.seen([member("a", pace=pace), member("b"), member("c", pace=pace, lineage="mine")], 0)
     assert one.paces() == [pace]
-    assert one.record(Reach(), 3, is_empty=False, pace=pace).pace == pace
+    assert one.record(3, pace).pace == pace
 
 
 def test_a_planning_without_a_batch_publishes_the_potential_that_it_had() -> None:
     one = group()
-    horizon(one, member("a", 0))
-    one.horizon(Reach(potential_us=77), 0)
-    assert one.record(Reach(potential_us=99), 0, is_empty=False, pace=None).potential_us == 99
-    assert one.record(Reach(potential_us=99), 0, is_empty=True, pace=None).potential_us == 77
+    for is_empty, published_us in ((False, 99), (True, 77)):
+        one.horizon(Reach(potential_us=77), 0)
+        assert planned(one, Reach(potential_us=99), is_empty=is_empty).potential_us == published_us
     # A planning that asks for no horizon has no such potential.
-    one.seen([], 0)
-    assert one.record(Reach(potential_us=99), 0, is_empty=True, pace=None).potential_us == 99
+    assert planned(one, Reach(potential_us=99), is_empty=True).potential_us == 99
 
 
 @dataclass
@@ -133,7 +136,7 @@ class Query:
             assert self.units[self.read + fitting - 1][1] <= bound.latest_us
         self.read += fitting
         self.group.lineage = self.name if self.read else None
-        return self.group.record(self.reach(1), steady_ms, is_empty=fitting == 0, pace=None)
+        return planned(self.group, self.reach(1), steady_ms, is_empty=fitting == 0)
 
 
 @dataclass

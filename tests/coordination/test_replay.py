@@ -124,14 +124,14 @@ def test_how_far_it_is_behind_is_what_was_due_and_still_waits() -> None:
     due_us(one, start_us, 0)
     due_us(one, start_us, 10_000)
     waits = Reach(waits_us=start_us + 40 * S_US)
-    one.planned(waits, 10_000, is_held=False)
+    one.planned(waits, 10_000, is_empty=False, is_held=False)
     assert one.numbers() == {"replayBehindMs": 6_000}
     # What the horizon has held is not due, although a file that waits begins earlier.
-    one.planned(waits, 10_000, is_held=True)
+    one.planned(waits, 10_000, is_empty=False, is_held=True)
     assert one.numbers() == {"replayBehindMs": 0}
-    one.planned(Reach(waits_us=start_us + 140 * S_US), 10_000, is_held=False)
+    one.planned(Reach(waits_us=start_us + 140 * S_US), 10_000, is_empty=False, is_held=False)
     assert one.numbers() == {"replayBehindMs": 0}
-    one.planned(Reach(), 10_000, is_held=False)
+    one.planned(Reach(), 10_000, is_empty=False, is_held=False)
     assert one.numbers() == {"replayBehindMs": 0}
 
 

@@ -1,4 +1,4 @@
-"""Sources of one application that wait for each other by the files of their group; each has its own driver."""
+"""Sources of one application that wait for each other; each is in a driver of its own."""
 
 from __future__ import annotations
 
@@ -116,15 +116,6 @@ def test_after_a_restart_the_run_before_does_not_count(application: Path) -> Non
     assert seconds(fast) == list(range(0, 100, 10))
     folder = next(application.iterdir())
     assert len(list(folder.iterdir())) == 3
-
-
-def test_a_source_without_a_drift_is_waited_for_and_does_not_wait(application: Path) -> None:
-    slow = query(application, "slow", range(100), {"alignmentGroup": "orders", "maxRowsPerTrigger": "20"})
-    fast = query(application, "fast", range(0, 2000, 10))
-    seconds(slow)
-    assert seconds(fast) == [0, 10, 20, 30, 40, 50]
-    for _ in range(3):
-        assert len(seconds(slow)) == 20
 
 
 @pytest.mark.parametrize("seed", range(8))

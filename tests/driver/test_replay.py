@@ -106,7 +106,7 @@ def test_what_limits_leave_behind_is_told(tmp_path: Path) -> None:
 def test_whole_splits_come_when_their_last_row_is_due() -> None:
     minutes = [(MINUTE[0] + 60 * S_US * n, MINUTE[-1] + 60 * S_US * n) for n in range(4)]
     ROADS["replay"] = Road(pieces=minutes)
-    options = {"road": "replay", "replaySpeed": "60", "discoveryInterval": "0s"}
+    options = {"road": "replay", "replaySpeed": "60", "eventTimeOrder": "true", "discoveryInterval": "0s"}
     schema = pa.schema([("id", pa.string())])
     one = MicroBatchEngine(options, enumerator=Pieces, reader=PieceReader, schema=schema)
     one.now_ms = NOW_MS
