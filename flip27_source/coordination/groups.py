@@ -6,6 +6,9 @@ it could get in its next batch, and the pace of its replay. Before each planning
 No two members wait for each other: the one that can get least far is held by no other, because its own
 potential is the smallest, and then one unit is always allowed (``horizon``). This holds as long as a member
 publishes the potential that it plans with, so a planning without a batch publishes just that.
+
+Spark asks the sources of a query one after the other, and each finds its first data at another time. So a
+member goes on by only one drift in a batch until it has met an active one, or for ``alignmentTimeout``.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ..source_options import ALIGNMENT_GROUP
 from .horizon import Horizon, Reach
 from .replay import Pace
 
@@ -62,6 +66,7 @@ class Group:
     lineage: str | None = None
     others: tuple[Member, ...] = ()
     # What the present planning has used; None if it has asked for no horizon.
+    _has_met: bool = field(default=False, init=False)
     _planned_with: Reach | None = field(default=None, init=False)
     _potential_us: int | None = field(default=None, init=False)
 
@@ -82,15 +87,20 @@ class Group:
         return [one.pace for one in self.others if one.pace is not None]
 
     def horizon(self, reach: Reach, steady_ms: int) -> Horizon | None:
-        """How far the slowest of the others can get, and the drift."""
+        """How far the slowest of the others can get, and the drift; a little, if none is known yet."""
         self._planned_with = reach
         if self._drift_us is None:
             return None
         active = [(one.potential_us, one.source) for one in self.others if one.potential_us is not None]
-        if not active:
+        self._has_met = self._has_met or bool(active) or steady_ms - self._began_ms >= self._timeout_ms
+        if active:
+            slowest_us, source = min(active)
+            return Horizon(latest_us=slowest_us + self._drift_us, by=source)
+        if self._has_met or reach.waits_us is None:
             return None
-        slowest_us, source = min(active)
-        return Horizon(latest_us=slowest_us + self._drift_us, by=source)
+        first_us = reach.waits_us + self._drift_us
+        latest_us = first_us if reach.unit_us is None else max(first_us, reach.unit_us)
+        return Horizon(latest_us=latest_us, by=ALIGNMENT_GROUP.name)
 
     def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
         """A batch was planned: what this member publishes of it is known."""

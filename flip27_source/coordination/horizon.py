@@ -17,12 +17,15 @@ class Reach:
 
     Attributes:
         waits_us: the smallest time that waits; None: nothing waits whose time is known.
+        unit_us: the time that is reached with one unit: the largest one of the next split that is read whole,
+            if that is later than the smallest time that waits.
         potential_us: the smallest time that one of its active splits reaches if only the limits end the
             batch; None: no split is active, so the source holds nobody back.
         slowest: the id of that split. slowest_waits: whether something waits in it.
     """
 
     waits_us: int | None = None
+    unit_us: int | None = None
     potential_us: int | None = None
     slowest: str | None = None
     slowest_waits: bool = True

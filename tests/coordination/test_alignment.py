@@ -322,7 +322,9 @@ def test_a_source_of_whole_splits_could_get_to_the_first_that_does_not_fit(road:
     outside = Outside()
     trip = whole((outside,))
     trip.minutes()
-    assert outside.asked[-1] == Reach(waits_us=0, potential_us=20 * MINUTE_US, slowest="piece-2")
+    assert outside.asked[-1] == Reach(
+        waits_us=0, unit_us=9 * MINUTE_US, potential_us=20 * MINUTE_US, slowest="piece-2"
+    )
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US
     trip.minutes()
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_reach
 from random import Random
 
 import pytest
@@ -29,12 +30,36 @@ def member(run: str, potential_us: int | None = None, **more: object) -> Member:
 
 def horizon(one: Group, *records: Member, steady_ms: int = 0) -> Horizon | None:
     one.seen(records, steady_ms)
-    return one.horizon(Reach(waits_us=0, potential_us=0), steady_ms)
+    return one.horizon(Reach(), steady_ms)
 
 
 def planned(one: Group, reach: Reach, steady_ms: int = 0, *, is_empty: bool = False) -> Member:
     one.planned(reach, steady_ms, is_empty=is_empty, is_held=False)
     return one.record(steady_ms, None)
+
+
+def test_a_member_that_has_met_nobody_goes_on_by_one_drift_for_a_while() -> None:
+    one, alone = group(), Horizon(latest_us=17, by="alignmentGroup")
+    reach = Reach(waits_us=7, potential_us=1000)
+    assert one.horizon(reach, 0) == alone
+    one.seen([member("a"), member("own", 5)], TIMEOUT_MS - 1)
+    assert one.horizon(reach, TIMEOUT_MS - 1) == alone
+    # One unit is always allowed: here a wide split.
+    wide = Reach(waits_us=7, unit_us=400, potential_us=1000)
+    assert one.horizon(wide, 1) == Horizon(latest_us=400, by="alignmentGroup")
+    assert one.horizon(replace_reach(wide, unit_us=8), 1) == alone
+    assert one.horizon(Reach(), 1) is None
+    assert one.horizon(reach, TIMEOUT_MS) is None
+    # After that it waits for members that it sees.
+    assert horizon(one, member("a", 500, beat_ms=TIMEOUT_MS), steady_ms=TIMEOUT_MS) == Horizon(
+        latest_us=510, by="A"
+    )
+
+
+def test_a_member_that_has_met_one_that_is_idle_now_is_not_held() -> None:
+    one = group()
+    horizon(one, member("a", 500))
+    assert horizon(one, member("a")) is None
 
 
 def test_the_slowest_of_the_others_and_the_drift() -> None:
@@ -117,7 +142,8 @@ class Query:
         if not waiting:
             return Reach()
         potential_us = waiting[limit][0] if len(waiting) > limit else waiting[-1][1]
-        return Reach(waits_us=waiting[0][0], potential_us=potential_us, slowest=self.name)
+        (waits_us, unit_us), *_ = waiting
+        return Reach(waits_us=waits_us, unit_us=unit_us, potential_us=potential_us, slowest=self.name)
 
     def plan(self, records: list[Member], steady_ms: int) -> Member:
         self.group.seen(records, steady_ms)
