@@ -88,7 +88,9 @@ class LogEnumerator(SplitEnumerator[Log], FollowsEventTime[Log]):
 
 
 class LogReader(SplitReader[Log]):
-    schema: ClassVar[pa.Schema] = SCHEMA
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return SCHEMA
 
     def read(self, split: Log) -> Iterator[tuple[str, int]]:
         for time_us in records(split.path)[split.place : split.end]:
