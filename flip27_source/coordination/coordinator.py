@@ -191,7 +191,8 @@ class SourceCoordinator(Generic[SplitT]):
         is_last = limits is None or self.settings.one_batch
         batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
         if self._horizons:
-            reach = self.reach(steady_ms)
+            # A source that is held is asked many times a second, and has gone nowhere.
+            reach = Reach() if self.is_held and not batch else self.reach(steady_ms)
             for one in self._horizons:
                 one.planned(reach, steady_ms, is_empty=not batch, is_held=self.is_held)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
