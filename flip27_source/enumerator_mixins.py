@@ -208,8 +208,8 @@ class FollowsEventTime(ABC, Generic[SplitT]):
     """Optional mix-in of an enumerator: it knows how far in event time its live splits are.
 
     ``maxEventTimeDrift`` and ``replaySpeed`` use it: a batch has a horizon, and no live split is read past
-    it. ``bound_split`` must keep to the horizon in ``budget.latest_us``: it returns no record that is later,
-    as far as the times are known, and None if the next one is.
+    it. ``bound_split`` must keep to the horizon in ``budget.latest_us``: it returns None if the split has
+    reached a later time, and else no record that is later, as far as the times are known.
     """
 
     @abstractmethod

@@ -85,7 +85,10 @@ class Tracks(FollowsEventTime[Track], SplitEnumerator[Track]):
     def bound_split(self, split: Track, budget: Budget) -> BoundedRange[Track] | None:
         times = self.road.times[split.split_id]
         end = len(times) if budget.rows is None else min(len(times), split.next + budget.rows)
-        if budget.latest_us is not None and split.split_id not in self.road.unknown:
+        reached_us = self.event_time_at(split)
+        if budget.latest_us is not None and reached_us is not None:
+            if reached_us > budget.latest_us:
+                return None
             later = (at for at in range(split.next, end) if times[at] > budget.latest_us)
             end = next(later, end)
         if end <= split.next:

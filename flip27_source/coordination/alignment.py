@@ -23,6 +23,7 @@ from ..enumerator import BoundedRange, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..enumerator_mixins import FollowsEventTime
 from ..event_time import event_time_of, moment_of
+from ..file_systems.url_credentials import masked
 from ..options import Options
 from ..source_options import ALIGNMENT_TIMEOUT, MAX_EVENT_TIME_DRIFT
 from ..split import SplitT, size_of
@@ -123,7 +124,8 @@ class Alignment(Generic[SplitT]):
         """The horizon of the newest planning, for people."""
         if self.horizon is None:
             return None
-        return BatchHorizon(latest_us=self.horizon.latest_us, slowest=self.horizon.by, paused=self.paused)
+        slowest = masked(self.horizon.by)
+        return BatchHorizon(latest_us=self.horizon.latest_us, slowest=slowest, paused=self.paused)
 
     def time_at(self, split: SplitT) -> int | None:
         """The event time that a split has reached; None if it is not known."""

@@ -85,6 +85,17 @@ SMALLEST_WATERMARK_DELAY = _of_source(
     "The smallest watermark delay with which nothing of the newest batch and the backlog is late, with "
     "eventTimeOrder.",
 )
+HORIZON = _of_source(
+    "flip27_event_time_horizon_seconds",
+    "s",
+    "Time since the event time after which nothing was read in the newest batch, with maxEventTimeDrift or "
+    "replaySpeed.",
+)
+PAUSED_SPLITS = _of_source(
+    "flip27_paused_splits",
+    "{split}",
+    "Splits that maxEventTimeDrift or replaySpeed has kept out of the newest batch.",
+)
 TOO_OLD_FILES = _of_source(
     "flip27_too_old_files", "{file}", "Files skipped as too old, since the first start of the source."
 )

@@ -45,6 +45,8 @@ class SourceProgress:
         late_files, too_old_files, overwritten_files: since the source began; 0 if they are not counted.
         late_splits: since eventTimeOrder was set; 0 if they are not counted.
         smallest_watermark_delay_s: that loses nothing of batch and backlog; None without eventTimeOrder.
+        horizon: the event time after which nothing was read in the newest batch; None without a horizon.
+        paused_splits: splits that it has kept out of that batch.
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
@@ -67,6 +69,8 @@ class SourceProgress:
     overwritten_files: float = 0
     late_splits: float = 0
     smallest_watermark_delay_s: float | None = None
+    horizon: dt.datetime | None = None
+    paused_splits: float = 0
     actions_given_up: float = 0
     data_losses: float = 0
     backlog_splits: float = 0
@@ -144,6 +148,8 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         overwritten_files=numbers.get("filesOverwritten", 0),
         late_splits=numbers.get("lateSplits", 0),
         smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
+        horizon=event_time({**offset.summary, **reported}.get("eventTimeHorizon")),
+        paused_splits=numbers.get("pausedSplits", 0),
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
         # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.

@@ -167,6 +167,8 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.LATE_FILES: newest.late_files,
         catalog.LATE_SPLITS: newest.late_splits,
         catalog.SMALLEST_WATERMARK_DELAY: newest.smallest_watermark_delay_s,
+        catalog.HORIZON: _seconds_since(newest.horizon, now),
+        catalog.PAUSED_SPLITS: newest.paused_splits,
         catalog.TOO_OLD_FILES: newest.too_old_files,
         catalog.OVERWRITTEN_FILES: newest.overwritten_files,
         catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,

@@ -409,3 +409,26 @@ def test_in_any_interleaving_all_is_read_once_in_order_and_the_drift_is_kept(dat
     assert {name: world.read[name] for name in names} == {
         name: list(range(len(times))) for name, times in world_road.times.items()
     }
+
+
+@given(
+    found=st.lists(st.tuples(MINUTES, st.sampled_from((1, 5, 30))), max_size=12),
+    files=st.one_of(st.none(), st.integers(1, 4)),
+    late=st.lists(st.tuples(MINUTES, st.just(1)), max_size=3),
+)
+def test_whole_splits_are_all_read_and_only_one_unit_passes_the_drift(
+    found: list[tuple[int, int]], files: int | None, late: list[tuple[int, int]]
+) -> None:
+    ROADS["test"] = Road(pieces=pieces(*((first, first + width) for first, width in found)))
+    trip = whole()
+    trip.limits = Limits(files=files)
+    read: dict[str, list[float]] = {}
+    while batch := trip.minutes():
+        over = [name for name, times in batch.items() if times[1] * MINUTE_US > trip.shown.latest_us]
+        assert len(over) <= 1
+        assert not over or over[0] == min(batch, key=lambda name: sum(batch[name]))
+        assert not read.keys() & batch.keys()
+        read |= batch
+        while late:
+            ROADS["test"].pieces += pieces(*((first, first + width) for first, width in [late.pop()]))
+    assert len(read) == len(ROADS["test"].pieces)

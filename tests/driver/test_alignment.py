@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from flip27_source import hybrid
+from flip27_source import FollowsEventTime, Progress, SplitReader, YieldsProgress, hybrid
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import OptionError
 from flip27_source.source import Source
-from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing import MicroBatchEngine, check_enumerator
+from tests.cli.command_line import flip27
 from tests.timed_tracks import MINUTE_US, ROADS, PieceReader, Pieces, Road, TrackReader, Tracks
-from tests.toy_sources import EchoReader, Feed
+from tests.toy_sources import AssignsOnce, EchoReader, Feed
 
 SCHEMA = pa.schema([("track", pa.string()), ("number", pa.int64())])
 ALIGNED = {"road": "test", "maxEventTimeDrift": "10 minutes"}
@@ -59,6 +61,11 @@ def test_live_splits_are_aligned_and_all_is_read_once_across_crashes(road: Road)
     assert max(times[:60]) <= 49 * MINUTE_US
 
 
+def test_tracks_keep_the_laws_of_enumerators(road: Road) -> None:
+    road.times = {"one": minutes(*range(5)), "back": minutes(3, 1, 2, 9)}
+    check_enumerator({"road": "test"}, enumerator=Tracks, reader=TrackReader)
+
+
 def test_a_run_that_ends_reads_all(road: Road) -> None:
     road.times = {"slow": minutes(*range(10)), "fast": minutes(*range(100))}
     engine = MicroBatchEngine(
@@ -99,6 +106,53 @@ def test_a_chain_is_aligned_by_the_source_that_is_read(road: Road) -> None:
     numbers = [row[1] for row in engine.rows if row[0] == "fast"]
     assert max(numbers) == 29
     assert summary(engine)["alignmentSlowest"] == "2:slow"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A live split that its reader bounds: a page a minute."""
+
+    split_id: str
+    minute: int
+
+
+class Feeds(FollowsEventTime[Page], AssignsOnce[Page]):
+    def splits(self) -> list[Page]:
+        return [Page("ahead", 30), Page("behind", 0)]
+
+    def event_time_at(self, split: Page) -> int | None:
+        return split.minute * MINUTE_US
+
+
+class PageReader(YieldsProgress, SplitReader[Page]):
+    """Reads five pages of a split in each batch."""
+
+    def read(self, split: Page) -> Iterator[Progress[Page] | tuple[str, int]]:
+        for minute in range(split.minute, 50):
+            yield split.split_id, minute
+            yield Progress(replace(split, minute=minute + 1) if minute < 49 else None)
+
+
+def test_splits_that_readers_bound_are_paused_as_a_whole() -> None:
+    given = {"maxEventTimeDrift": "10 minutes", "maxRowsPerSplit": "5"}
+    engine = MicroBatchEngine(given, enumerator=Feeds, reader=PageReader, schema=SCHEMA)
+    engine.run_batch()
+    assert summary(engine)["pausedSplits"] == 1
+    engine.process_all_available()
+    assert sorted(engine.rows) == sorted(
+        [("ahead", minute) for minute in range(30, 50)] + [("behind", minute) for minute in range(50)]
+    )
+    order = [row for batch in engine.batches for row in batch.rows]
+    assert order.index(("ahead", 30)) > order.index(("behind", 19))
+
+
+def test_watch_and_the_state_tables_show_the_horizon(road: Road, tmp_path: Path) -> None:
+    road.times = {"slow": minutes(*range(60)), "fast": minutes(*range(30, 90))}
+    engine_of(maxRowsPerTrigger="10", stateLocation=str(tmp_path / "state")).run_batch()
+    said = flip27("watch", tmp_path / "state", "--once")
+    assert "read until 1970-01-01T00:15:00+00:00, as slow allows; 1 split paused" in said.out
+    (checkpoint,) = flip27("state", "history", tmp_path / "state", "--json").data
+    assert json.loads(checkpoint["horizon"]) == {"latest_us": 900_000_000, "slowest": "slow", "paused": 1}
 
 
 FILES = {"path": "/in", "reader": "text"}

@@ -91,7 +91,8 @@ class Life:
         """Called when a run of the query has started."""
 
     def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
-        """Check a batch in event-time order; ``before``: the checkpoint before it, if it had that order."""
+        """Check a batch in event-time order or with a horizon; ``before``: the checkpoint before it, if it
+        had one of them."""
 
     def rested(self) -> None:
         """Called when a run finds nothing new."""

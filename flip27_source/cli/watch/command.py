@@ -18,8 +18,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
+from flip27_source.event_time import moment_of
 
 from ..commands import command, option, seconds
 from ..rendering import Answer
@@ -37,7 +39,7 @@ _BAR_WIDTH = 24
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
     "created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, backlog_age_s, "
     "sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, "
-    "late), live, finished, quarantined, rows_per_s, splits_per_s, "
+    "late), horizon (latest_us, slowest, paused), live, finished, quarantined, rows_per_s, splits_per_s, "
     "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
@@ -96,7 +98,7 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    lines = (*_sized(frame.sized), *_late(frame.event_time))
+    lines = (*_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon))
     return Panel(
         Group(numbers, *lines, _subtasks(frame.subtasks)), title=escape(frame.lineage), title_align="left"
     )
@@ -122,6 +124,15 @@ def _late(progress: EventTimeProgress | None) -> list[Text]:
     late = f"; {_count(progress.late, 'split')} found too late" if progress.late else ""
     delay_s = progress.smallest_delay_ms / 1000
     return [Text(f"a watermark delay of {delay_s:g} s loses nothing of the backlog{late}")]
+
+
+def _held(horizon: BatchHorizon | None) -> list[Text]:
+    """A line on how far in event time the newest batch was read, if that has a limit."""
+    if horizon is None:
+        return []
+    paused = f"; {_count(horizon.paused, 'split')} paused" if horizon.paused else ""
+    until = moment_of(horizon.latest_us).isoformat(timespec="seconds")
+    return [Text(f"read until {until}, as {horizon.slowest} allows{paused}")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:

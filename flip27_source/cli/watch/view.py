@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.snapshots.file_names import CheckpointName
@@ -59,6 +60,7 @@ class Frame:
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
+        horizon: with ``maxEventTimeDrift`` or ``replaySpeed``, how far the newest batch was read.
         finished, quarantined: numbers of splits since the source's first start.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
             rows_per_s is None unless tasks report.
@@ -80,6 +82,7 @@ class Frame:
     backlog_age_s: float | None = None
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
@@ -162,6 +165,7 @@ class Watcher:
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             sized=None if document.raw.times is None else document.raw.times.decided,
             event_time=document.raw.event_time,
+            horizon=document.raw.horizon,
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
