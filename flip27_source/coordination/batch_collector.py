@@ -156,9 +156,9 @@ class BatchCollector(Generic[SplitT]):
         if self._rules.reader_bounds_splits:
             awake = dict.fromkeys(split.split_id for split in self._awake(live, steady_ms))
             return self.alignment.of_live(live, awake, (), steady_ms)
-        readable = self._readable(())
-        cuts = fair_ranges(readable, budget.left(), self._bounded)
-        return self._reach_of_cuts(readable, cuts, steady_ms)
+        # Not only what the enumerator calls readable: after a planning it may need time to know its times.
+        cuts = fair_ranges(live, budget.left(), self._bounded)
+        return self._reach_of_cuts(live, cuts, steady_ms)
 
     def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
         """How far live splits get with these ranges."""

@@ -80,7 +80,7 @@ class Trip:
             restored=None if self.newest is None else self.newest.snapshot,
             boundedness=Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED,
             options=Options.parse(given, (*CORE_OPTIONS, ROAD)),
-            reader_type=TrackReader if self.kind is Tracks else EchoReader,
+            reader_type=TrackReader if issubclass(self.kind, Tracks) else EchoReader,
             runner=self.works,
             horizons=self.outside,
         )
@@ -270,6 +270,23 @@ def test_what_a_source_could_get_to_next_is_told_between_two_batches(road: Road)
     reach = trip.coordinator.reach(trip.now_ms)
     assert (reach.waits_us, reach.potential_us, reach.slowest) == (20 * MINUTE_US, 30 * MINUTE_US, "slow")
     assert trip.minutes()["slow"][0] == 20
+
+
+class Pausing(Tracks):
+    """Needs another round of work after each batch, before it tells which splits can be read."""
+
+    has_read = False
+
+    def readable(self, live: Any) -> Any:
+        self.has_read = not self.has_read
+        return live if self.has_read else ()
+
+
+def test_a_source_is_as_far_as_it_is_even_if_nothing_of_it_can_be_read_for_a_while(road: Road) -> None:
+    road.times = {"one": every_minute(0, 100)}
+    trip = Trip(Pausing, limits=Limits(rows=20))
+    trip.minutes()
+    assert trip.coordinator.reach(trip.now_ms).potential_us == 40 * MINUTE_US
 
 
 WHOLE = {"eventTimeOrder": "true", "maxFilesPerTrigger": "2"}
