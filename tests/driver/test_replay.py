@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flip27_source import edits
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.steps import Step
 from tests.event_logs import LogQuery, write_logs
@@ -91,6 +92,18 @@ def test_caught_up_it_is_live(tmp_path: Path) -> None:
     assert "replayBehindMs" not in one.numbers()
     write_logs(Path(folder), {"a": [now_us + 7200 * S_US]})
     assert one.at(NOW_MS + 1_001) == [now_us + 7200 * S_US]
+
+
+def test_what_an_edit_rewinds_is_due(tmp_path: Path) -> None:
+    """It does not set the pace again: retried splits must not hold everything else for days."""
+    write_logs(tmp_path / "logs", {"a": MINUTE})
+    one = query(tmp_path, stateLocation=str(tmp_path / "state"))
+    one.next_us()
+    one.at(NOW_MS + 1_000)
+    plan = edits.plan("rewind", state=str(tmp_path / "state"), why="a test", who="tester", to_checkpoint=1)
+    edits.submit(plan)
+    one.holder.look_for_requests()
+    assert seconds(one.at(NOW_MS + 2_000)) == list(range(1, 21))
 
 
 def test_what_limits_leave_behind_is_told(tmp_path: Path) -> None:
