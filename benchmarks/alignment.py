@@ -1,9 +1,9 @@
 """A join of two streams, one of which is read 100 times faster: the rows in Spark's state, with and without
 ``maxEventTimeDrift``.
 
-``python -m benchmarks.alignment --plot state.svg`` joins orders with payments of the ten minutes before them.
-Both have the same number of rows in a minute; a batch takes 40 minutes of the orders, and all that is there of
-the payments. Without alignment the join keeps the payments until the orders have come to their times.
+``python -m benchmarks.alignment --plot state.svg`` joins orders with payments of the ten minutes before.
+Both have the same number of rows in a minute; a batch takes 40 minutes of the orders, and 100 times as many
+of the payments. Without alignment the join keeps the payments until the orders have come to their times.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from scripts.svg import line, svg, text
 
 SCHEMA = "at timestamp, id long"
 MINUTE_US = 60_000_000
+BEGIN_US = 1_704_067_200_000_000
 MINUTES: Option[int] = FirstStartOption(
     name="minutes", parse=integer(minimum=1), default=1440, doc="The minutes of data."
 )
@@ -91,7 +92,7 @@ class Stream(FollowsEventTime[Rows], SplitEnumerator[Rows]):
     def bound_split(self, split: Rows, budget: Budget) -> BoundedRange[Rows] | None:
         ends = [split.end] if budget.rows is None else [split.end, split.next + budget.rows]
         if budget.latest_us is not None:
-            ends.append(budget.latest_us * split.per_minute // MINUTE_US + 1)
+            ends.append((budget.latest_us - BEGIN_US) * split.per_minute // MINUTE_US + 1)
         end = min(ends)
         if end <= split.next:
             return None
@@ -99,7 +100,7 @@ class Stream(FollowsEventTime[Rows], SplitEnumerator[Rows]):
         return BoundedRange(read=replace(split, end=end), rest=rest)
 
     def event_time_at(self, split: Rows) -> int:
-        return split.next * MINUTE_US // split.per_minute
+        return time_us(split.next, split.per_minute)
 
 
 class StreamReader(SplitReader[Rows]):
@@ -107,10 +108,13 @@ class StreamReader(SplitReader[Rows]):
 
     def read(self, split: Rows) -> Iterator[pa.RecordBatch]:
         ids = range(split.next, split.end)
-        times = pa.array(
-            [MINUTE_US * number // split.per_minute for number in ids], pa.timestamp("us", "UTC")
-        )
+        times = pa.array([time_us(number, split.per_minute) for number in ids], pa.timestamp("us", "UTC"))
         yield pa.record_batch({"at": times, "id": pa.array(ids, pa.int64())})
+
+
+def time_us(number: int, per_minute: int) -> int:
+    """The event time of a row."""
+    return BEGIN_US + number * MINUTE_US // per_minute
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -151,10 +155,9 @@ def joined(spark: Any, options: dict[str, str], given: argparse.Namespace) -> di
                 "uid": name, "minutes": str(round(given.hours * 60)), "perMinute": str(given.per_minute),
                 "maxRowsPerTrigger": str(rows), "stateLocation": f"{folder}/checkpoint/flip27",
             }  # fmt: skip
-            found = spark.readStream.format("flip27").schema(SCHEMA).options(**own, **options).load()
-            return found.select(
-                f.col("at").alias(f"{name}_at"), f.col("id").alias(f"{name}_id")
-            ).withWatermark(f"{name}_at", "10 minutes")
+            read = spark.readStream.format("flip27").schema(SCHEMA).options(**own, **options).load()
+            named = read.select(f.col("at").alias(f"{name}_at"), f.col("id").alias(f"{name}_id"))
+            return named.withWatermark(f"{name}_at", "10 minutes")
 
         rows = given.per_minute * given.batch_minutes
         orders, payments = stream("orders", rows), stream("payments", 100 * rows)

@@ -102,6 +102,7 @@ def courses(options: dict[str, str]) -> dict[str, list[float]]:
     )
     coordinator: SourceCoordinator[Topic] = SourceCoordinator(Topics, settings, BackgroundRunner())
     coordinator.start()
+    live: dict[str, Topic] = {}
     found: dict[str, list[float]] = {name: [0.0] for name in ROWS_PER_MINUTE}
     for number in range(1, BATCHES + 1):
         metadata = CheckpointMetadata(checkpoint_id=coordinator.last_checkpoint_id + 1, timestamp_ms=0)

@@ -102,6 +102,16 @@ def event_time(page: PageRun) -> None:
     assert sorted(row["count"] for row in windows) == [1, 1, 1]
 
 
+def alignment(page: PageRun) -> None:
+    for hour in (1, 2, 3):
+        order = {"at": f"2024-01-01T0{hour}:10:00Z", "id": hour}
+        payment = {"paid_at": f"2024-01-01T0{hour}:30:00Z", "of": hour}
+        for folder, row in (("orders", order), ("payments", payment)):
+            land(page.place(f"/landing/{folder}/hour=2024-01-01-0{hour}/1.json"), f"{json.dumps(row)}\n")
+    page.run()
+    assert ids(page.names["joined"], "alignment") == [1, 2, 3]
+
+
 def hybrid(page: PageRun) -> None:
     page.place("/archive/orders").mkdir(parents=True)
     begin = dt.datetime(2026, 1, 3, 13, tzinfo=dt.UTC)
@@ -358,6 +368,7 @@ def cli(page: PageRun) -> None:
 
 SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "README.md": readme,
+    "docs/alignment.md": alignment,
     "docs/batch_size.md": batch_size,
     "docs/cli.md": cli,
     "docs/deployment.md": deployment,

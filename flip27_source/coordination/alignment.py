@@ -23,7 +23,6 @@ from ..enumerator import BoundedRange, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..enumerator_mixins import FollowsEventTime
 from ..event_time import event_time_of, moment_of
-from ..file_systems.url_credentials import masked
 from ..options import Options
 from ..source_options import ALIGNMENT_TIMEOUT, MAX_EVENT_TIME_DRIFT
 from ..split import SplitT, size_of
@@ -124,8 +123,7 @@ class Alignment(Generic[SplitT]):
         """The horizon of the newest planning, for people."""
         if self.horizon is None:
             return None
-        slowest = masked(self.horizon.by)
-        return BatchHorizon(latest_us=self.horizon.latest_us, slowest=slowest, paused=self.paused)
+        return BatchHorizon(latest_us=self.horizon.latest_us, slowest=self.horizon.by, paused=self.paused)
 
     def time_at(self, split: SplitT) -> int | None:
         """The event time that a split has reached; None if it is not known."""
@@ -152,7 +150,8 @@ class Alignment(Generic[SplitT]):
         if times is not None:
             self._is_slowest = False
             self.paused = max(0, self.paused - 1)
-            self._handed_us = max(times.latest_us, self._handed_us or times.latest_us)
+            before_us = times.latest_us if self._handed_us is None else self._handed_us
+            self._handed_us = max(times.latest_us, before_us)
 
     def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
         """The live split that is read although it is held, because nothing else with times is.

@@ -17,7 +17,13 @@ import msgspec
 from ..event_time import event_time_of, place_of
 from ..log import LOG
 from ..options import Options
-from ..source_options import EVENT_TIME_ORDER, TARGET_BATCH_DURATION, WATERMARK_DELAY
+from ..source_options import (
+    EVENT_TIME_ORDER,
+    MAX_EVENT_TIME_DRIFT,
+    REPLAY_SPEED,
+    TARGET_BATCH_DURATION,
+    WATERMARK_DELAY,
+)
 from ..split import SourceSplit, size_of
 from .batch_limits import BatchBudget, Limits
 
@@ -98,9 +104,15 @@ def delays_ms(
 
 def smallest_delay_ms(splits: Iterable[SourceSplit], options: Options) -> int:
     """The smallest watermark delay that loses nothing of these splits, if they are read first, in order."""
-    limits = Limits.of(options) if options[TARGET_BATCH_DURATION] is None else None
+    limits = Limits.of(options) if _limits_are_known(options) else None
     ends = delays_ms(None, sorted(splits, key=place_of), limits)
     return ends[-1][1] if ends else 0
+
+
+def _limits_are_known(options: Options) -> bool:
+    """Whether only fixed limits end the batches."""
+    others = (TARGET_BATCH_DURATION, MAX_EVENT_TIME_DRIFT, REPLAY_SPEED)
+    return all(options[option] is None for option in others)
 
 
 def _starts(waiting: Sequence[SourceSplit], limits: Limits) -> set[int]:
@@ -145,7 +157,7 @@ class EventTimeOrder:
         return cls(
             progress=progress or EventTimeProgress(),
             watermark_delay_ms=None if delay_s is None else round(delay_s * 1000),
-            limits_are_known=options[TARGET_BATCH_DURATION] is None,
+            limits_are_known=_limits_are_known(options),
         )
 
     def planned(

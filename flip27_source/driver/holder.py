@@ -16,6 +16,7 @@ from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
 from ..enumerator_context import Boundedness
 from ..errors import OptionError, StateLocationError
+from ..file_systems.url_credentials import masked
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
 from ..segment import Segment
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -199,7 +200,10 @@ class CoordinatorHolder:
         numbers: dict[str, Any] = {**self.cycle.run.coordinator.gauges}
         if self._reports is not None:
             numbers |= self._reports.numbers
-        known = dict(sorted(numbers.items()))
+        known = {
+            name: masked(value) if isinstance(value, str) else value
+            for name, value in sorted(numbers.items())
+        }
         return {**known, "checkpoint": self.cycle.at.checkpoint_id, "source": self._source.description}
 
     def look_for_requests(self) -> None:

@@ -155,6 +155,17 @@ def test_watch_and_the_state_tables_show_the_horizon(road: Road, tmp_path: Path)
     assert json.loads(checkpoint["horizon"]) == {"latest_us": 900_000_000, "slowest": "slow", "paused": 1}
 
 
+def test_credentials_in_the_name_of_the_slowest_split_are_not_shown(road: Road, tmp_path: Path) -> None:
+    road.times = {"ftp://me:hidden@host/slow": minutes(*range(60)), "ftp://fast": minutes(*range(30, 90))}
+    engine = engine_of(maxRowsPerTrigger="10", stateLocation=str(tmp_path / "state"))
+    engine.run_batch()
+    report = engine.holder.report()
+    assert report is not None
+    shown = [summary(engine)["alignmentSlowest"], report["alignmentSlowest"]]
+    shown.append(flip27("watch", tmp_path / "state", "--once").out)
+    assert [text for text in shown if "host/slow" not in text or "hidden" in text] == []
+
+
 FILES = {"path": "/in", "reader": "text"}
 
 

@@ -22,6 +22,7 @@ from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.event_time import moment_of
+from flip27_source.file_systems.url_credentials import masked
 
 from ..commands import command, option, seconds
 from ..rendering import Answer
@@ -132,7 +133,7 @@ def _held(horizon: BatchHorizon | None) -> list[Text]:
         return []
     paused = f"; {_count(horizon.paused, 'split')} paused" if horizon.paused else ""
     until = moment_of(horizon.latest_us).isoformat(timespec="seconds")
-    return [Text(f"read until {until}, as {horizon.slowest} allows{paused}")]
+    return [Text(f"read until {until}, as {masked(horizon.slowest)} allows{paused}")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
