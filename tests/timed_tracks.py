@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ class Road:
 
 ROADS: dict[str, Road] = {}
 """By the option ``road``."""
-ROAD: Option[str] = Option(name="road", parse=text, default="", doc="Which of ROADS.")
+ROAD: Option[str] = Option(name="road", parse=text, default="", doc="Which of ROADS, or its times as JSON.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,8 @@ class Tracks(FollowsEventTime[Track], SplitEnumerator[Track]):
 
     def __init__(self, context: Any, options: Options, state: list[str] | None = None) -> None:
         super().__init__(context, options, state)
-        self.road = ROADS[options[ROAD]]
+        name = options[ROAD]
+        self.road = ROADS[name] if name in ROADS else Road(times=json.loads(name))
         self._assigned = set(state or ())
 
     def start(self) -> None: ...

@@ -192,6 +192,11 @@ def test_files_need_an_order_to_be_aligned() -> None:
     Source.resolve(FILES | by_day | {"maxEventTimeDrift": "10m"})
 
 
+def test_a_sequence_has_no_times() -> None:
+    with pytest.raises(OptionError, match="the splits of SequenceEnumerator are not known"):
+        Source.resolve({"enumerator": "sequence", "maxEventTimeDrift": "10m"})
+
+
 def test_each_source_of_a_chain_needs_times() -> None:
     chain = hybrid(("files", FILES), ("sequence", {}), maxEventTimeDrift="10m")
     with pytest.raises(OptionError, match=r"hybrid.1 \(files\): option maxEventTimeDrift is set"):
