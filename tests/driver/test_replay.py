@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from flip27_source import edits
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.steps import Step
 from tests.event_logs import LogQuery, write_logs
-from tests.timed_tracks import ROADS, PieceReader, Pieces, Road
+from tests.timed_tracks import ROADS, Piece, PieceReader, Pieces, Road
 
 S_US = 1_000_000
 NOW_MS = 1_700_000_000_000
@@ -116,13 +117,19 @@ def test_what_limits_leave_behind_is_told(tmp_path: Path) -> None:
     assert one.numbers()["replayBehindMs"] == 0
 
 
-def test_whole_splits_come_when_their_last_row_is_due() -> None:
-    minutes = [(MINUTE[0] + 60 * S_US * n, MINUTE[-1] + 60 * S_US * n) for n in range(4)]
-    ROADS["replay"] = Road(pieces=minutes)
+def pieces(enumerator: type[Pieces], times_us: list[tuple[int, int]]) -> MicroBatchEngine:
+    """A source of splits that are read whole, with these first and last times."""
+    ROADS["replay"] = Road(pieces=times_us)
     options = {"road": "replay", "replaySpeed": "60", "eventTimeOrder": "true", "discoveryInterval": "0s"}
     schema = pa.schema([("id", pa.string())])
-    one = MicroBatchEngine(options, enumerator=Pieces, reader=PieceReader, schema=schema)
+    one = MicroBatchEngine(options, enumerator=enumerator, reader=PieceReader, schema=schema)
     one.now_ms = NOW_MS
+    return one
+
+
+def test_whole_splits_come_when_their_last_row_is_due() -> None:
+    minutes = [(MINUTE[0] + 60 * S_US * n, MINUTE[-1] + 60 * S_US * n) for n in range(4)]
+    one = pieces(Pieces, minutes)
     found = []
     for _ in range(50):
         batch = one.run_batch()
@@ -133,6 +140,32 @@ def test_whole_splits_come_when_their_last_row_is_due() -> None:
         (10, ["piece-0"]), (20, ["piece-1"]), (30, ["piece-2"]), (40, ["piece-3"])
     ]  # fmt: skip
     assert (one.holder.report() or {})["replayBehindMs"] == 0
+
+
+class CountedPieces(Pieces):
+    """Counts how often a waiting split is looked at."""
+
+    looked = 0
+
+    def _waiting_in_order(self) -> Iterator[Piece]:
+        for piece in super()._waiting_in_order():
+            CountedPieces.looked += 1
+            yield piece
+
+
+def test_splits_that_are_held_are_not_looked_at_in_each_planning() -> None:
+    """An idle query plans a hundred times a second, and thousands of files may wait."""
+    one = pieces(CountedPieces, [(us, us) for us in MINUTE])
+    one.run_batch()
+    before = CountedPieces.looked
+    for _ in range(10):
+        assert one.run_batch() is None
+    assert CountedPieces.looked - before < 60
+    ROADS["replay"].pieces.append((MINUTE[1], MINUTE[1]))
+    one.now_ms += 50
+    batch = one.run_batch()
+    assert batch is not None
+    assert sorted(row[0] for row in batch.rows) == ["piece-1", "piece-2", "piece-3", "piece-60"]
 
 
 @pytest.mark.parametrize("gap_s", [0, 600])
