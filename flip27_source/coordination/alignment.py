@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 import msgspec
@@ -191,11 +191,15 @@ class Alignment(Generic[SplitT]):
                     break
                 handed.append((times.latest_us, split.split_id))
             budget.take(size)
-        if waits:
-            self._waited_ms[_WHOLE] = steady_ms
-        elif self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
+        if not waits and self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
             handed.append((self._handed_us, _WHOLE))
-        return _reach(waits, first_left or max(handed, default=None)), len(handed)
+        found = _reach(waits, first_left or max(handed, default=None))
+        # The first split fits into any batch.
+        return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
+
+    def whole_splits_wait(self, steady_ms: int) -> None:
+        """A split that is read whole waits now."""
+        self._waited_ms[_WHOLE] = steady_ms
 
     def of_live(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
+from ..discovery import DiscoveringEnumerator
 from ..enumerator import BoundedRange, Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import ContractError
@@ -116,6 +117,8 @@ class BatchCollector(Generic[SplitT]):
     _limits: Limits = field(default=UNLIMITED, init=False)
     # What live splits that are read whole take of a batch; None if this batch has not asked for it yet.
     _room: BatchBudget | None = field(default=None, init=False)
+    # What was found of the whole splits that wait: for which of them, and with which limits.
+    _whole: tuple[object, tuple[Reach, int]] | None = field(default=None, init=False)
     # When a split whose reader had caught up is read again, by split id; None: not in this run.
     _resting: dict[str, int | None] = field(default_factory=dict, init=False)
 
@@ -137,8 +140,7 @@ class BatchCollector(Generic[SplitT]):
             reach: Reach | None = None
             fitting = 0
             if not is_last and not self._has_live:
-                waiting = self._waiting_whole()
-                reach, fitting = self.alignment.of_whole(waiting, copy.copy(batch.budget), steady_ms)
+                reach, fitting = self._of_whole(copy.copy(batch.budget), steady_ms)
             self.alignment.begin(reach, steady_ms, fitting)
         self._drain(batch)
         self._request_splits(batch)
@@ -151,7 +153,7 @@ class BatchCollector(Generic[SplitT]):
             return Reach()
         budget = BatchBudget(self._limits)
         if not self._has_live:
-            return self.alignment.of_whole(self._waiting_whole(), budget, steady_ms)[0]
+            return self._of_whole(budget, steady_ms)[0]
         live = self._ledger.live
         if self._rules.reader_bounds_splits:
             awake = dict.fromkeys(split.split_id for split in self._awake(live, steady_ms))
@@ -159,6 +161,24 @@ class BatchCollector(Generic[SplitT]):
         # Not only what the enumerator calls readable: after a planning it may need time to know its times.
         cuts = fair_ranges(live, budget.left(), self._bounded)
         return self._reach_of_cuts(live, cuts, steady_ms)
+
+    def _of_whole(self, budget: BatchBudget, steady_ms: int) -> tuple[Reach, int]:
+        """How far whole splits could get; known without looking at them again while nothing has changed.
+
+        A source of many files that is held is asked a hundred times a second.
+        """
+        assert self.alignment is not None
+        enumerator, known_for = self._enumerator, None
+        if isinstance(enumerator, DiscoveringEnumerator) and not budget.splits and not self._queues.splits():
+            known_for = enumerator._waiting_changes, enumerator._waiting_count, self._limits
+        if known_for is None or self._whole is None or self._whole[0] != known_for:
+            self._whole = known_for, self.alignment.of_whole(self._waiting_whole(), budget, steady_ms)
+        reach = self._whole[1][0]
+        if reach.waits_us is None:
+            self._whole = None
+            return reach, 0
+        self.alignment.whole_splits_wait(steady_ms)
+        return self._whole[1]
 
     def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
         """How far live splits get with these ranges."""
