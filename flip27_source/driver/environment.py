@@ -29,7 +29,6 @@ class Environment:
         now_ms: returns the time in milliseconds since the epoch; it may go back when a clock is set.
         steady_ms: returns a time in milliseconds that never goes back, to measure how long something takes.
         new_random: returns 16 unique hex digits.
-        pause: waits for a number of seconds.
         process: returns the id of this process, for messages to other drivers.
         cores: the default parallelism: the driver's cores, because those of the executors are not known.
         new_runner: creates a runner for an enumerator's asynchronous work.
@@ -44,7 +43,6 @@ class Environment:
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     new_random: Callable[[], str] = lambda: secrets.token_hex(8)
-    pause: Callable[[float], None] = time.sleep
     process: Callable[[], int] = os.getpid
     cores: int = os.cpu_count() or 1
     new_runner: Callable[[], BackgroundRunner] = BackgroundRunner

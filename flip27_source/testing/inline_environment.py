@@ -117,7 +117,6 @@ def inline_environment(
     given = Environment(
         now_ms=now_ms,
         steady_ms=steady_ms or now_ms,
-        pause=lambda _seconds: None,
         cores=cores,
         new_runner=InlineRunner,
         new_actions=InlineActions
