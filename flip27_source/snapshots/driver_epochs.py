@@ -119,6 +119,15 @@ class DriverEpoch:
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
+    def forget_claims(self) -> None:
+        """Forget older drivers that do not say after which checkpoint they continue, back to one that does."""
+        for epoch, record in drivers(self._store, self.lineage):
+            if epoch in self._older:
+                if record is not None and record.at is not None:
+                    return
+                self._older.remove(epoch)
+                self._forget(file_names.driver_file(self.lineage, epoch))
+
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
 
