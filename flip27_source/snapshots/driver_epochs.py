@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -44,12 +45,14 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         at: the newest checkpoint that it knows to be complete: the one that it continues after, at first.
             Renewals and the driver's end bring it up to date. Empty if it wrote the first one; None if it
             does not know yet whether it may drive the lineage.
+        boot: the start of the machine: another machine may have the same host name. Empty if not known.
     """
 
     host: str
     process: int
     started_ms: int
     at: str | None = None
+    boot: str = ""
 
 
 class Driver(NamedTuple):
@@ -87,7 +90,9 @@ class DriverEpoch:
     ) -> None:
         self._store = store
         self.lineage = lineage
-        self._record = DriverRecord(host=_host(), process=process(), started_ms=started_ms, at=at)
+        self._record = DriverRecord(
+            host=_host(), process=process(), started_ms=started_ms, at=at, boot=_boot()
+        )
         self._completed = at
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
@@ -304,9 +309,15 @@ def _host() -> str:
     return socket.gethostname() + f" ({namespace})" * (namespace != _PIDS_OF_HOST)
 
 
+def _boot() -> str:
+    with suppress(OSError):  # only Linux has it
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
 def _is_gone(record: DriverRecord) -> bool:
     """Whether the driver ran on this host and its process no longer exists."""
-    if record.host != _host() or os.name != "posix":
+    if (record.host, record.boot) != (_host(), _boot()) or os.name != "posix":
         return False
     try:
         os.kill(record.process, 0)

@@ -379,12 +379,17 @@ def test_a_driver_with_a_different_clock_counts_as_living_while_its_record_chang
     assert watch.living() is None
 
 
-def test_a_driver_on_another_host_is_judged_by_its_record_alone(clocks: Clocks) -> None:
+@pytest.mark.parametrize(
+    "other", [{"host": "elsewhere"}, pytest.param({"boot": "another"}, id="machine of the same host name")]
+)
+def test_a_driver_on_another_host_is_judged_by_its_record_alone(
+    clocks: Clocks, other: dict[str, str]
+) -> None:
     store = MemoryStore()
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     (file,) = (name for name in store.files if name.endswith(".json"))
     record = json.loads(store.files[file])
-    store.files[file] = json.dumps({**record, "host": "elsewhere", "process": 2**22 + 1}).encode()
+    store.files[file] = json.dumps({**record, **other, "process": 2**22 + 1}).encode()
     assert watched(store, clocks).living() is not None
     store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
     assert watched(store, clocks).living() is None
