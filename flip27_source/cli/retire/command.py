@@ -68,7 +68,8 @@ def retire(
 
     This is its state, inferred schemas, the slot and the publication of PostgreSQL, and a queue that flip27
     notifications create has created. Data, archived files, savepoints and the output of the query stay. The
-    command refuses while the query runs. If it was interrupted, run it again: it removes the rest.
+    command refuses while the query runs, which a query without a stateLocation does not show. If it was
+    interrupted, run it again: it removes the rest.
     """
     states = stored.state_locations or []
     if location is None and len(states) != 1:

@@ -336,6 +336,8 @@ class RetiredQuery:
         others = sum(len(batch.lines) - len(batch.offsets) for batch in newest)
         if others:
             details += f", with the positions of {others} sources of other formats"
+        if not self._stored:
+            details += "; nothing in it shows whether the query runs: stop it first"
         if not self.with_checkpoint:
             details += "; --with-checkpoint-location removes them"
         remove = partial(remove_spark_checkpoint, self.checkpoint, self.storage)
