@@ -125,7 +125,7 @@ class DriverEpoch:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
     def forget_claims(self) -> None:
-        """Forget older drivers that do not say after which checkpoint they continue, back to one that does."""
+        """Forget older drivers that have only claimed the lineage, back to one that has continued it."""
         for epoch, record in drivers(self._store, self.lineage):
             if epoch in self._older:
                 if record is not None and record.at is not None:
@@ -269,6 +269,19 @@ class DriverWatch:
         self._seen_ms = said_ms
         patience_ms = _MISSED_RENEWALS * RENEWED_EVERY_MS + _SLACK_MS
         return record if (now_s - self._changed_s) * 1000 <= patience_ms else None
+
+    def watched(self, wait: Callable[[float], object]) -> DriverRecord | None:
+        """Like :meth:`living`, but a driver that seems silent is watched: the two clocks may differ by hours.
+
+        Args:
+            wait: waits for some seconds.
+        """
+        for _ in range(_MISSED_RENEWALS):
+            driver = self.living()
+            if driver is not None or self._seen_ms is None:
+                return driver
+            wait(RENEWED_EVERY_MS / 1000)
+        return self.living()
 
 
 class _Listed(NamedTuple):

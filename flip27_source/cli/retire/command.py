@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -97,9 +98,17 @@ def retire(
         if not yes:
             said = "\n".join(f"{thing.kind} {thing.name}: {thing.details}" for thing in todo)
             typer.confirm(f"{said}\nRemove these for good?", abort=True, err=True)
-        for thing in query.remove(remains):
+        for thing in query.remove(remains, _wait):
             say_meanwhile(f"removed: {thing.kind} {thing.name}")
     return _answer(redacted(place), remains, is_done=is_done)
+
+
+def _wait(seconds: float) -> None:
+    say_meanwhile(
+        "a driver that has not recorded its end seems silent, but the clocks of two hosts may differ: waiting "
+        f"{seconds:g} s"
+    )
+    sleep(seconds)
 
 
 def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str | None]:
