@@ -105,8 +105,8 @@ def retire(
 
 def _wait(seconds: float) -> None:
     say_meanwhile(
-        "a driver that has not recorded its end seems silent, but the clocks of two hosts may differ: waiting "
-        f"{seconds:g} s"
+        "a driver that has not recorded its end seems silent, but the clocks of two hosts may differ: "
+        f"waiting {seconds:g} s"
     )
     sleep(seconds)
 
