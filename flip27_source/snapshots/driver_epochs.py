@@ -34,6 +34,7 @@ STOP_ONE = (
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
 _SLACK_MS = 10_000
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PIDS_OF_HOST = "pid:[4026531836]"
 """The PID namespace outside of all containers, by a constant of Linux."""
 
@@ -45,14 +46,12 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         at: the newest checkpoint that it knows to be complete: the one that it continues after, at first.
             Renewals and the driver's end bring it up to date. Empty if it wrote the first one; None if it
             does not know yet whether it may drive the lineage.
-        boot: the start of the machine: another machine may have the same host name. Empty if not known.
     """
 
     host: str
     process: int
     started_ms: int
     at: str | None = None
-    boot: str = ""
 
 
 class Driver(NamedTuple):
@@ -90,9 +89,7 @@ class DriverEpoch:
     ) -> None:
         self._store = store
         self.lineage = lineage
-        self._record = DriverRecord(
-            host=_host(), process=process(), started_ms=started_ms, at=at, boot=_boot()
-        )
+        self._record = DriverRecord(host=_host(), process=process(), started_ms=started_ms, at=at)
         self._completed = at
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
@@ -187,7 +184,7 @@ class DriverEpoch:
             self._said.add(name)
         gone: set[str] = set()
         try:
-            self._store.create(name, b"")
+            self._store.create(name, _boot())
             gone = older
         finally:  # the file may exist even if creating it failed
             with self._changing:
@@ -259,7 +256,7 @@ class DriverWatch:
         if said_ms is None:
             return None
         record = _record(self._store, self._lineage, listed.newest)
-        if record is None or _is_gone(record):
+        if record is None or (_is_gone(record) and self._is_of_this_boot(listed.newest, said_ms)):
             return None
         now_s = self._steady_s()
         if self._seen_ms is None:
@@ -269,6 +266,13 @@ class DriverWatch:
         self._seen_ms = said_ms
         patience_ms = _MISSED_RENEWALS * RENEWED_EVERY_MS + _SLACK_MS
         return record if (now_s - self._changed_s) * 1000 <= patience_ms else None
+
+    def _is_of_this_boot(self, epoch: int, said_ms: int) -> bool:
+        try:
+            said = self._store.read(file_names.renewal_file(self._lineage, epoch, said_ms))
+        except StateError:
+            return False  # it has just been renewed
+        return said in (b"", _boot())  # empty before version 0.3, and where the machine does not tell
 
     def watched(self, wait: Callable[[float], object]) -> DriverRecord | None:
         """Like :meth:`living`, but a driver that seems silent is watched: the two clocks may differ by hours.
@@ -322,15 +326,16 @@ def _host() -> str:
     return socket.gethostname() + f" ({namespace})" * (namespace != _PIDS_OF_HOST)
 
 
-def _boot() -> str:
-    with suppress(OSError):  # only Linux has it
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return ""
+def _boot() -> bytes:
+    """The id of this start of this machine: another machine may have the same host name."""
+    with suppress(OSError):  # only Linux has one
+        return _BOOT_ID.read_bytes().strip()
+    return b""
 
 
 def _is_gone(record: DriverRecord) -> bool:
     """Whether the driver ran on this host and its process no longer exists."""
-    if (record.host, record.boot) != (_host(), _boot()) or os.name != "posix":
+    if record.host != _host() or os.name != "posix":
         return False
     try:
         os.kill(record.process, 0)
