@@ -172,6 +172,7 @@ class Cycle:
             if self._restorer.claim(offset):
                 self._watch = self._environment.new_runner()
                 self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
+                self.driving.forget_claims()
         except StateLocationError as error:  # the batch does not need it
             LOG.warning("this driver could not record that it is alive: %s", error)
 

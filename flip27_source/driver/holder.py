@@ -142,12 +142,12 @@ class CoordinatorHolder:
         # would accept it again.
         self._driving.check()
         first, last = self._offset(start), self._offset(end)
-        if first != last:  # Spark before 4.2 asks so for the position of a restart
-            self.cycle.repeat(last)
         plans = [
             (*item, self._checked_plan(*item), self._demanded(*item))
             for item in self._storage.plans_between(first, last)
         ]
+        if first != last:  # Spark before 4.2 asks so for the position of a restart
+            self.cycle.repeat(last)
         return [
             PlannedSubtask(
                 contract=contract_version(),
