@@ -11,6 +11,7 @@ from .enumerator_context import Boundedness, ReaderInfo, RetryPolicy, SplitEnume
 from .enumerator_mixins import (
     CompletesPositions,
     CutsSomeSplits,
+    FollowsEventTime,
     ForgetsSplits,
     HoldsSplits,
     LimitsEdits,
@@ -54,6 +55,7 @@ __all__ = [
     "EventTimeRange",
     "FindsSchema",
     "Flip27Error",
+    "FollowsEventTime",
     "ForgetsSplits",
     "HoldsSplits",
     "InfersSchema",

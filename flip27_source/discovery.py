@@ -5,11 +5,12 @@ Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
+import heapq
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -168,6 +169,10 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     def _waiting_splits(self) -> list[SplitT]:
         """The splits that were found and wait to be assigned, in order."""
         return self._in_order([split for page in self._pages for split in page.splits[page.taken :]])
+
+    def _waiting_in_order(self) -> Iterator[SplitT]:
+        left = (islice(page.splits, page.taken, None) for page in self._pages)
+        return heapq.merge(*left, key=place_of) if self._by_event_time else chain.from_iterable(left)
 
     def _in_order(self, splits: Sequence[SplitT]) -> list[SplitT]:
         return sorted(splits, key=place_of) if self._by_event_time else list(splits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic
 
@@ -23,11 +23,17 @@ from .values.annotations import annotation_of, handled_events, type_argument_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A split's share of a batch's limits, in files, rows and bytes; None means no limit."""
+    """A split's share of a batch's limits, in files, rows and bytes; None means no limit.
+
+    Attributes:
+        latest_us: the horizon of the batch, in microseconds since the epoch (UTC): no record with a later
+            event time, as far as the enumerator knows the times (``FollowsEventTime``).
+    """
 
     files: int | None = None
     rows: int | None = None
     bytes: int | None = None
+    latest_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,6 +388,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def upgrade_split(cls, version: int, raw: Any) -> Any:
         """Convert the JSON value of a split of an older ``split_version`` to the current version."""
         raise _no_upgrade(cls, "split", version, cls.split_version)
+
+    def _waiting_in_order(self) -> Iterator[SplitT]:
+        """The splits that are not assigned, in the order in which they will be, as far as it is known."""
+        return iter(())
 
     @classmethod
     def _has_buckets(cls, state: Any) -> bool:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .errors import ContractError
+from .event_time import EventTimeRange
 from .options import Options
+from .split import SplitT
 from .values.annotations import annotation_of
 
 ActionT = TypeVar("ActionT")
@@ -201,6 +203,46 @@ class CutsSomeSplits(ABC):
         Also called for splits that are only assigned; those that ``bound_split`` then cuts are not whole,
         whatever this method says of them.
         """
+
+
+class FollowsEventTime(ABC, Generic[SplitT]):
+    """Optional mix-in of an enumerator: it knows how far in event time its live splits are.
+
+    ``maxEventTimeDrift`` and ``replaySpeed`` use it: a batch has a horizon, and no live split is read past
+    it. ``bound_split`` must keep to the horizon in ``budget.latest_us``: it returns None if the split has
+    reached a later time, and else no record that is later, as far as the times are known.
+    """
+
+    @abstractmethod
+    def event_time_at(self, split: SplitT) -> int | None:
+        """The event time that a live split has reached, in microseconds since the epoch (UTC).
+
+        It is that of the next record that waits in it, or of its last record if none waits. If it is not
+        known exactly, an earlier time is safe; as a split is read, it never goes back.
+
+        Called at every checkpoint, also for the ``rest`` of ``bound_split``: it does no I/O and has no side
+        effects.
+
+        Returns:
+            None if it is not known: such a split is never held back, and holds no other back.
+        """
+
+
+class ReadsInStep(FollowsEventTime[SplitT]):
+    """Optional mix-in of an enumerator: with ``eventTimeOrder`` its live splits advance together.
+
+    They are aligned: it sets ``maxEventTimeDrift`` itself if that is not given (``implied_options``). The
+    times of the ranges that are read tell the delay that a watermark needs.
+    """
+
+    @abstractmethod
+    def event_times_in(self, cut: SplitT) -> EventTimeRange | None:
+        """The event times in a range of ``bound_split``, as wide as they may be; None: not known."""
+
+    @abstractmethod
+    def event_times_after(self, live: Sequence[SplitT]) -> EventTimeRange | None:
+        """The event times of all that waits in these splits and in those that are not assigned; None: nothing
+        waits whose times are known."""
 
 
 class LimitsEdits(ABC):

@@ -157,6 +157,21 @@ class EditError(Flip27Error):
     """The state cannot be edited as requested; the message names the edit and the reason."""
 
 
+class StartError(Flip27Error):
+    """Some of the queries of ``start_in_turn`` could not be started; the others were.
+
+    Attributes:
+        queries: the started queries by the order of the functions; None for one that could not be started.
+        reasons: why not, one error for each of these, in the same order.
+    """
+
+    def __init__(
+        self, what: str, *, queries: Sequence[Any], reasons: Sequence[Exception], remedy: str | None = None
+    ) -> None:
+        super().__init__(what, remedy=remedy)
+        self.queries, self.reasons = queries, reasons
+
+
 class StopError(Flip27Error):
     """A query could not be stopped; the message names the savepoint, which exists."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .errors import OptionError
+from .schemas.column_names import place_of_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,10 +110,10 @@ class EventTimeBucket(msgspec.Struct, frozen=True, array_like=True):
         end_us = None if self.has(times.latest_us) else self.end_us
         return msgspec.structs.replace(self, start_us=start_us, end_us=end_us)
 
-    def name_among(self, names: list[str]) -> str | None:
+    def name_among(self, names: Sequence[str]) -> str | None:
         """The name of the column in a file, without regard to case if that is clear; None: it has none."""
-        alike = [name for name in names if name.lower() == self.column.lower()]
-        return self.column if self.column in alike else alike[0] if len(alike) == 1 else None
+        place = place_of_name(self.column, names)
+        return None if place is None else names[place]
 
     def rows_of(
         self,

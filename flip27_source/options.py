@@ -228,7 +228,7 @@ class Options:
         for key, text in self._raw.items():
             if key.startswith(prefix):
                 name = key[len(prefix) :]
-                values[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
+                values[name] = text if name.endswith(_TEXT_ENDINGS) else maybe_json(text)
         return values
 
     def with_values(self, implied: Mapping[Option[Any], Any]) -> Options:
@@ -262,7 +262,7 @@ class Options:
         """
         values = {}
         for name, text in self._given(lambda option: option.names_data).items():
-            items = _maybe_json(text)
+            items = maybe_json(text)
             if not isinstance(items, list | dict):
                 items = text.split(",") if isinstance(self[name], tuple) else [text]
             values[name] = sorted({masked(str(item)).strip().rstrip("/") for item in items})
@@ -282,7 +282,8 @@ def refusal(text: str, error: Exception) -> str:
     return f"{text[:_SHOWN_CHARACTERS]!r}{more}: {error}"
 
 
-def _maybe_json(text: str) -> Any:
+def maybe_json(text: str) -> Any:
+    """The value of a JSON text; any other text unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -319,7 +320,7 @@ def texts(value: str) -> tuple[str, ...]:
     """The texts in a list separated by commas, or in a JSON list of strings and numbers."""
     if not value.strip().startswith("["):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    listed = _maybe_json(value)
+    listed = maybe_json(value)
     if not isinstance(listed, list) or not all(isinstance(item, str | int | float) for item in listed):
         raise ValueError('a JSON list is expected, such as ["orders", "customers"]')
     return tuple(map(str, listed))
@@ -383,6 +384,17 @@ def positive_duration_s(value: str) -> float:
     if not seconds:
         raise ValueError("a duration above 0 is expected, such as 30 seconds")
     return seconds
+
+
+def positive_number(value: str) -> float:
+    """A number above 0, such as ``10`` or ``0.5``."""
+    try:
+        number = float(value.strip())
+    except ValueError:
+        raise ValueError("a number is expected, such as 10 or 0.5") from None
+    if not 0 < number < float("inf"):
+        raise ValueError("a number above 0 is expected, such as 10 or 0.5")
+    return number
 
 
 def moment(value: str) -> dt.datetime:

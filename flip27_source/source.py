@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
-from .enumerator_mixins import ComposedOfSources, PerformsActions, check_bases
+from .enumerator_mixins import ComposedOfSources, FollowsEventTime, PerformsActions, ReadsInStep, check_bases
 from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
@@ -21,15 +21,18 @@ from .registry import ENUMERATOR_GROUP, READER_GROUP, canonical_name, find_enume
 from .schemas.inference import FindsSchema
 from .source_options import (
     ACTION_OPTIONS,
+    ALIGNMENT_GROUP,
     CORE_OPTIONS,
     DISCOVERY_OPTIONS,
     ENUMERATOR,
     EVENT_TIME_ORDER,
     FOUND_SCHEMA_OPTIONS,
+    MAX_EVENT_TIME_DRIFT,
     PATH,
     READER,
     READER_BOUNDED_OPTIONS,
     READER_BY_NAMES,
+    REPLAY_SPEED,
     SCHEMA_EVOLUTION_MODE,
     TARGET_BACKLOG_DURATION,
     TARGET_BATCH_DURATION,
@@ -111,6 +114,7 @@ class Source:
         options = options.with_values({**implied, **enumerator.implied_options(options)})
         _check_targets(options, reader)
         check_event_time_order(options, enumerator, reader)
+        check_horizon(options, enumerator)
         if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
             options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         return cls(
@@ -241,12 +245,39 @@ def check_event_time_order(
     is_whole = enumerator.bound_split is SplitEnumerator.bound_split and not issubclass(
         reader, YieldsProgress
     )
-    if not (is_whole and all(hasattr(one, "event_time") for one in kinds)):
+    if not issubclass(enumerator, ReadsInStep) and not (
+        is_whole and all(hasattr(one, "event_time") for one in kinds)
+    ):
         raise OptionError(
             f"option {EVENT_TIME_ORDER.name} is true, and the splits of {enumerator.__qualname__} "
             + ("have no event_time" if is_whole else "are not read whole, each in one batch"),
-            remedy=f"remove {EVENT_TIME_ORDER.name}; files have it, and enumerators of your own whose splits "
-            "have an attribute event_time (EventTimeRange or None)",
+            remedy=f"remove {EVENT_TIME_ORDER.name}; files and kafka have it, and enumerators of your own "
+            "whose splits have an attribute event_time (EventTimeRange or None)",
+        )
+
+
+def check_horizon(options: Options, enumerator: type[SplitEnumerator[Any]]) -> None:
+    """Refuse a horizon for a source whose splits have no event times.
+
+    Raises:
+        OptionError: they have none, or there is nothing that the sources of a group wait for.
+    """
+    bounds = [one.name for one in (MAX_EVENT_TIME_DRIFT, REPLAY_SPEED) if options[one] is not None]
+    if not bounds and options[ALIGNMENT_GROUP] is not None:
+        raise OptionError(
+            f"option {ALIGNMENT_GROUP.name} is {options[ALIGNMENT_GROUP]}, and neither "
+            f"{MAX_EVENT_TIME_DRIFT.name} nor {REPLAY_SPEED.name} is set",
+            remedy=f"set {MAX_EVENT_TIME_DRIFT.name} for each source of the group, or remove the option",
+        )
+    # The sources of a chain are looked at one by one.
+    if not bounds or issubclass(enumerator, ComposedOfSources | FollowsEventTime):
+        return
+    if not options.get(EVENT_TIME_ORDER.name, False):
+        raise OptionError(
+            f"option {bounds[0]} is set, and the event times of the splits of {enumerator.__qualname__} are "
+            "not known",
+            remedy=f"remove it; files have event times with {EVENT_TIME_ORDER.name}, and enumerators of your "
+            "own with FollowsEventTime, or with splits that have event_time",
         )
 
 

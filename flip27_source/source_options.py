@@ -17,7 +17,9 @@ from .options import (
     one_of,
     optional,
     positive_duration_s,
+    positive_number,
     size_bytes,
+    text,
 )
 
 PATH: Option[str | None] = ReadingOption(
@@ -143,6 +145,31 @@ TOLERABLE_FAILED_CHECKPOINTS: Option[int] = NextBatchOption(
     doc="How many times in a row a batch may fail to be planned, or its checkpoint to be written, because a "
     "file system or a server could not be reached, before the query ends. It is tried again after 1 second, "
     "then 2, 4 and so on, at most 60.",
+)
+MAX_EVENT_TIME_DRIFT: Option[float | None] = NextBatchOption(
+    name="maxEventTimeDrift",
+    parse=optional(positive_duration_s),
+    doc="Alignment: how far in event time a split, or a source of the alignmentGroup, is read ahead of what "
+    "the slowest can reach in the same batch. Needs splits whose event times are known.",
+)
+ALIGNMENT_GROUP: Option[str | None] = NextBatchOption(
+    name="alignmentGroup",
+    parse=optional(text),
+    doc="Sources of one Spark application with the same name here wait for each other too, as "
+    "maxEventTimeDrift and replaySpeed say.",
+)
+ALIGNMENT_TIMEOUT: Option[float] = NextBatchOption(
+    name="alignmentTimeout",
+    parse=positive_duration_s,
+    default_text="60 seconds",
+    doc="Alignment: for how long a split in which nothing waits, or a source of the group that is silent, "
+    "still holds the others back.",
+)
+REPLAY_SPEED: Option[float | None] = NextBatchOption(
+    name="replaySpeed",
+    parse=optional(positive_number),
+    doc="Read a backlog in the pace of its event times, this many times as fast, until it has caught up with "
+    "the present. Needs splits whose event times are known.",
 )
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
@@ -326,7 +353,7 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
     REQUEST_INTERVAL, AVAILABLE_NOW, PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION, TARGET_BACKLOG_DURATION,
-    TOLERABLE_FAILED_CHECKPOINTS,
+    TOLERABLE_FAILED_CHECKPOINTS, MAX_EVENT_TIME_DRIFT, ALIGNMENT_GROUP, ALIGNMENT_TIMEOUT, REPLAY_SPEED,
     *DISCOVERY_OPTIONS, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
     ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
     ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,

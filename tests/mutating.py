@@ -30,6 +30,16 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], Patch]:
     return patch_of
 
 
+def replacing(name: str, owner: Any, attribute: str, value: Any) -> Patch:
+    """A defect of this name: an attribute has a wrong value."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(owner, attribute, value)
+
+    patch.__name__ = name
+    return patch
+
+
 def assert_found(simulate: Callable[[int], object], seeds: int) -> None:
     """Fail unless one of the seeds fails."""
     for seed in range(seeds):

@@ -14,6 +14,7 @@ from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from flip27_source.coordination.context import CoordinatorSettings, Handler
 from flip27_source.coordination.coordinator import SourceCoordinator
+from flip27_source.coordination.horizon import SetsHorizon
 from flip27_source.coordination.packing import Plan
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
@@ -174,6 +175,7 @@ def coordinator_of(
     options: Options | None = None,
     reader_type: type[SplitReader[Any]] = EchoReader,
     runner: Works | None = None,
+    horizons: Sequence[SetsHorizon] = (),
     start: bool = True,
 ) -> SourceCoordinator[Any]:
     settings = CoordinatorSettings(
@@ -183,7 +185,9 @@ def coordinator_of(
         reader_type=reader_type,
         options=options or Options.parse({}, ()),
     )
-    made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)
+    made: SourceCoordinator[Any] = SourceCoordinator(
+        enumerator_type, settings, runner or Works(), restored, horizons=horizons
+    )
     if start:
         made.start()
         # As CoordinatorHolder does: a restored checkpoint counts as complete.

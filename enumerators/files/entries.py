@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from flip27_source.event_time import microseconds_of
+from flip27_source.values.times import in_utc
+
 
 def etag_of(info: Mapping[str, Any]) -> str:
     """The ETag in an fsspec listing entry; empty if there is none."""
@@ -68,7 +71,7 @@ def _time_us(info: Mapping[str, Any], keys: Sequence[str]) -> int:
     for key in keys:
         value = info.get(key)
         if isinstance(value, datetime):
-            return int(value.timestamp() * 1_000_000)
+            return microseconds_of(in_utc(value))
         if isinstance(value, int | float):
             return int(value * 1_000_000)
         if isinstance(value, str):
@@ -76,14 +79,14 @@ def _time_us(info: Mapping[str, Any], keys: Sequence[str]) -> int:
                 return _of_http(value)
             if key == "modify":
                 return _of_ftp(value)
-            return int(datetime.fromisoformat(value).timestamp() * 1_000_000)
+            return microseconds_of(in_utc(datetime.fromisoformat(value)))
     return 0
 
 
 def _of_ftp(value: str) -> int:
     """The time of MLSD; servers without it give texts such as ``Nov 29 07:19``, in an unknown zone."""
     try:
-        return int(datetime.fromisoformat(f"{value[:8]}T{value[8:]}+00:00").timestamp() * 1_000_000)
+        return microseconds_of(datetime.fromisoformat(f"{value[:8]}T{value[8:]}+00:00"))
     except ValueError:
         return 0
 
@@ -93,6 +96,6 @@ def _of_http(value: str) -> int:
     from email.utils import parsedate_to_datetime
 
     try:
-        return int(parsedate_to_datetime(value).timestamp() * 1_000_000)
+        return microseconds_of(in_utc(parsedate_to_datetime(value)))
     except (ValueError, OverflowError):
         return 0  # an invalid date counts as a missing date

@@ -150,6 +150,9 @@ class FilesEnumerator(
             self._cut_waiting()
         super().handle_split_request(subtask_id)
 
+    def _waiting_in_order(self) -> Iterator[FileSplit]:
+        return iter(()) if self._waits_for_times else super()._waiting_in_order()
+
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
         if self._notifications is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.errors import OptionError
+from flip27_source.event_time import microseconds_of
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
     FirstStartOption,
@@ -29,15 +29,10 @@ from flip27_source.values.times import in_utc
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    paths: Any = [part.strip() for part in value.split(",")]
-    if value.strip().startswith("["):
-        try:
-            paths = json.loads(value)
-        except ValueError:
-            paths = []
-    if not (isinstance(paths, list) and paths and all(isinstance(path, str) and path for path in paths)):
+    paths = texts(value)
+    if not all(paths) or not paths:
         raise ValueError('paths are expected: /landing/a, /landing/b or ["/landing/a", "/landing/b"]')
-    return tuple(paths)
+    return paths
 
 
 def _queues(value: str) -> tuple[str, ...]:
@@ -271,7 +266,7 @@ def _epoch_us(options: Options, option: Option[datetime | None], default: float)
             "source in Python the zone of the session",
             remedy=f"write {time.isoformat()}Z, or another offset such as +01:00, or set timeZone",
         )
-    return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
+    return microseconds_of(in_utc(time, None if zone is None else java_zone(zone)))
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 
 from flip27_source.errors import DiscoveryError
-from flip27_source.event_time import EventTimeRange, local_range
+from flip27_source.event_time import EventTimeRange, local_range, microseconds_of
 
-_EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _MOST_STARS = 2
 """With more of them, the time of a search grows with a high power of the length of a path."""
@@ -64,7 +63,7 @@ class TimePattern:
             if len(dates) != 1:
                 raise ValueError("no date" if not dates else f"{len(dates)} different dates")
             begin = dt.datetime(**{"month": 1, "day": 1, **dict(dates.pop())})  # type: ignore[arg-type]
-            begin_us = (begin - _EPOCH) // _MICROSECOND
+            begin_us = microseconds_of(begin)
             return local_range(begin_us, begin_us + _length_us(begin, self.smallest) - 1, zone)
         except (ValueError, OverflowError) as error:
             raise DiscoveryError(

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, Division, SourceEnd, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
+from flip27_source.enumerator_mixins import FollowsEventTime
 from flip27_source.enumerators.hybrid.checks import ChainChecks
 from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.hooks import ChainHooks
@@ -78,7 +79,7 @@ class _StartedPart:
         return self.enumerator.snapshot_state(checkpoint_id) if self.is_started else self._state
 
 
-class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
+class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], SplitEnumerator[PartSplit]):
     """Reads one part after another; ``composed`` makes its class for given parts."""
 
     options: ClassVar[tuple[Option[Any], ...]] = HYBRID_OPTIONS
@@ -256,6 +257,16 @@ class HybridEnumerator(ChainHooks, ChainChecks, SplitEnumerator[PartSplit]):
     def backlog(self, live: Sequence[PartSplit]) -> Backlog:
         """The backlog of the present part; what the next ones will have is not known."""
         return self._current.enumerator.backlog(self._current.context.own(live))
+
+    def event_time_at(self, split: PartSplit) -> int | None:
+        follows = self._made[split.number - 1].enumerator
+        return follows.event_time_at(split.split) if isinstance(follows, FollowsEventTime) else None
+
+    def _waiting_in_order(self) -> Iterator[PartSplit]:
+        current = self._current
+        if not self._is_asking and not self._leaves_the_rest(current.enumerator):
+            for split in current.enumerator._waiting_in_order():
+                yield current.part.wrapped(split, None)
 
     def perform(self, action: PartAction) -> None:
         performing: Any = self._made[action.number - 1].enumerator

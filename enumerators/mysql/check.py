@@ -40,13 +40,6 @@ def findings(options: Options) -> Iterator[Finding]:
 def _of_server(connection: Connection, *, reads_log: bool) -> Iterator[Finding]:
     version = connection.get_server_info()
     yield ok_unless("server", version, lambda: server.check_server(connection, reads_log=reads_log))
-    if variable(connection, "log_slave_updates") != "ON" and variable(connection, "gtid_slave_pos"):
-        yield warning(
-            "log of the replica",
-            "the server has replicated from another one, and its log does not have what it replicated",
-            "set log_slave_updates=ON in the server's configuration and restart it, so that a query can go "
-            "on with its log after a failover",
-        )
     kept_s = int(float(variable(connection, "binlog_expire_logs_seconds") or 0))
     if reads_log and 0 < kept_s < LEAST_DAYS * 86_400:
         yield warning(

@@ -56,8 +56,7 @@ def failover(
         )
         start, gtids, skips = end.first, tuple((ours | before_first).values()), ()
     began = file_began(options, log=end.log, position=start)
-    moved = replace(state, server=server, log=end.log, start=start, file_began=began)
-    return replace(moved, gtids=gtids, skips=skips)
+    return replace(state, server=server, log=end.log, start=start, file_began=began, gtids=gtids, skips=skips)
 
 
 def gtids_in(connection: Connection, name: str) -> tuple[str, ...]:

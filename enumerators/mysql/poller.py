@@ -81,6 +81,8 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
     def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
         tables: tuple[server.CatalogTable, ...] | None = None
         if self._is_listing_due:
+            # Again: it may have begun to replicate.
+            server.check_server(connection, reads_log=self._run.reads_log)
             tables = tuple(server.find_tables(connection, self._named, known=request.known))
             if self._run.reads_log:
                 server.check_logged(connection, [one.table for one in tables])

@@ -102,7 +102,7 @@ def identity(connection: Connection) -> str:
 
 def check_server(connection: Connection, *, reads_log: bool) -> None:
     """Check that the server has a log that can be read."""
-    found = variables(connection, "server_uid", "log_slave_updates", *_SETTINGS)
+    found = variables(connection, "server_uid", "log_slave_updates", "gtid_slave_pos", *_SETTINGS)
     if "server_uid" not in found:
         raise DiscoveryError(
             "the server is not MariaDB 10.10 or newer: its log cannot be matched with snapshots",
@@ -116,12 +116,13 @@ def check_server(connection: Connection, *, reads_log: bool) -> None:
                 "snapshot=only",
             )
     # Any account may ask whether the server replicates from another one now.
-    ((_, replicates),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
-    if reads_log and found["log_slave_updates"] != "ON" and int(replicates) > 0:
+    ((_, running),) = rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
+    if reads_log and found["log_slave_updates"] != "ON" and (int(running) or found.get("gtid_slave_pos")):
         raise DiscoveryError(
-            "the server is a replica, and its log does not have what it replicates",
+            "the server is a replica, or was one, and its log does not have what it replicates",
             remedy="set log_slave_updates=ON in the server's configuration and restart it, before it "
-            "replicates changes that are to be read; or connect to the primary",
+            "replicates changes that are to be read; or connect to the primary; or, if it will never "
+            "replicate again, SET GLOBAL gtid_slave_pos = ''",
         )
 
 

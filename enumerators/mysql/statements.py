@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 from flip27_source.enumerators.mysql.split import TableName
@@ -24,10 +25,10 @@ _WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{
 
 # Patterns of the beginnings of statements, in which a space follows each token.
 _ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
-_UNDOES = "ROLLBACK (WORK )?TO "
-_EMPTIES = "TRUNCATE (TABLE )?"
+_UNDOES, _EMPTIES = "ROLLBACK (WORK )?TO ", "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
-_REPLACES = "CREATE (OR REPLACE |(OR REPLACE )?TEMPORARY )TABLE (IF NOT EXISTS )?"
+_REPLACES = "CREATE (OR REPLACE |(OR REPLACE )?TEMPORARY )(TABLE|SEQUENCE) (IF NOT EXISTS )?"
+_CREATES = "CREATE TABLE (?!IF )"
 _FILLS = r"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (.* )?(SELECT|VALUES \() "
 _DROPS = "(DROP|RENAME) TABLES? "
 _ALTERS = r"ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?(\. )?"
@@ -38,14 +39,16 @@ _HARMLESS = (
 )
 """Statements that change no rows, unless one of the patterns above is theirs."""
 _MOVES_ROWS = (
-    "(NOWAIT |WAIT [^ ]+ )?(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?(AUTO_INCREMENT|SERIAL DEFAULT VALUE) "
+    "(NOWAIT |WAIT [^ ]+ )?+(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?(AUTO_INCREMENT|SERIAL DEFAULT VALUE) "
     r"|ADD (COLUMN )?+(IF NOT EXISTS )?+(\( (.* , )?)?(?!(CONSTRAINT|KEY|INDEX|UNIQUE) )[^ (]* SERIAL "
-    "|CONVERT TABLE |(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION |(IMPORT|DISCARD) TABLESPACE )"
+    "|CONVERT TABLE |(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION |(IMPORT|DISCARD) TABLESPACE "
+    r"|(?!(ADD|ALTER|CHANGE|CONVERT|DROP|MODIFY|ORDER|RENAME) )([^(]* )?ENGINE (= )?(?!= |INNODB ))"
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
 _VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
 _KEYS = r"(?<!\S)(?!(ADD|DROP|RENAME|ALTER|UNIQUE|FOREIGN|FULLTEXT|SPATIAL|BY|LINEAR|,|\() )\S+ KEY "
 """PRIMARY KEY, or the same as an attribute of a column: INT KEY."""
+_BEFORE_NAMES = ("TABLE", "INTO", "UPDATE", "EXISTS", "TO", "AS", "RENAME")
 _CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
@@ -78,8 +81,9 @@ class Writing(NamedTuple):
 class Loss(Enum):
     """What happened to a table, as the end of a sentence."""
 
-    GONE = "dropped, renamed or replaced (or hidden by a temporary table) {}, with rows or all of them"
+    GONE = "dropped, renamed or replaced (or hidden by a temporary table, or given another engine) {}"
     DATABASE = "dropped {}, with its database"
+    CREATED = "created {} with a foreign key that has CASCADE or SET NULL, or with system versioning"
     CASCADES = "given a foreign key {} whose changes the log does not have (CASCADE, SET NULL)"
     VERSIONED = "given system versioning {}, with which the log has old rows as if they were new"
     WRITTEN = "changed {} by a statement whose rows the log does not have (binlog_format)"
@@ -107,7 +111,9 @@ class Statement:
         self._schema = schema
         self._folds = folds
         self._tokens: Sequence[Token] = list(_tokens(sql, modes))
-        self._tokens = self._after("SET STATEMENT .*? FOR ") or self._tokens
+        self._shape = _shape(self._tokens)
+        self._tokens = self._after("(SET STATEMENT .*? FOR )+") or self._tokens
+        self._shape = _shape(self._tokens)
 
     @classmethod
     def read(cls, body: bytes, writing: Writing, expand: Callable[[bytes], bytes] = bytes) -> Statement:
@@ -127,18 +133,18 @@ class Statement:
     @property
     def ending(self) -> str | None:
         """COMMIT or ROLLBACK, if it ends a transaction, which has no XID event."""
-        found = re.match(_ENDS, _shape(self._tokens))
+        found = re.match(_ENDS, self._shape)
         return found[1] if found is not None and self.undone_to is None else None
 
     @property
     def savepoint(self) -> str | None:
         """The name of the savepoint that it sets, in lower case."""
-        return self._tokens[1].given.lower() if self._begins("SAVEPOINT ") else None
+        return self._tokens[1].given.lower().rstrip() if self._begins("SAVEPOINT ") else None
 
     @property
     def undone_to(self) -> str | None:
         """The name of the savepoint after which the rows of the transaction are undone, in lower case."""
-        return self._tokens[-1].given.lower() if self._begins(_UNDOES) else None
+        return self._tokens[-1].given.lower().rstrip() if self._begins(_UNDOES) else None
 
     @property
     def emptied(self) -> TableName | None:
@@ -154,7 +160,7 @@ class Statement:
     @property
     def cascading_key(self) -> str | None:
         """The name, if it has one, of a foreign key with which the engine changes rows by itself."""
-        shape = _shape(self._tokens)
+        shape = self._shape
         found = re.search(_CASCADES, shape)
         if found is None:
             return None
@@ -178,12 +184,11 @@ class Statement:
             named = list(self._names(self._after(_DROPS)))
         elif self._begins(_REPLACES):
             named = [*self._names(self._after(_REPLACES))][:1]
-        elif self._begins(_ALTERS):
-            named = self._moved(self._after(_ALTERS))
-            is_versioned = re.search(_VERSIONS, _shape(self._tokens))
+        elif defined := self._after(f"{_ALTERS}|{_CREATES}"):
+            named, is_versioned = self._moved(defined), re.search(_VERSIONS, self._shape)
             if is_versioned or self.cascading_key is not None:
-                named = [*self._names(self._after(_ALTERS))][:1]
-                loss = Loss.VERSIONED if is_versioned else Loss.CASCADES
+                is_new, named = self._begins(_CREATES), [*self._names(defined)][:1]
+                loss = Loss.CREATED if is_new else Loss.VERSIONED if is_versioned else Loss.CASCADES
         fills = self._begins(_FILLS) and not any(map(is_wanted, named))
         if fills or not self._begins(_HARMLESS):
             named, loss = list(self._names(self._tokens)), Loss.WRITTEN
@@ -208,11 +213,11 @@ class Statement:
         return [*target, *(table for one in moving for table in self._names(one))]
 
     def _begins(self, pattern: str) -> bool:
-        return re.match(pattern, _shape(self._tokens)) is not None
+        return re.match(pattern, self._shape) is not None
 
     def _after(self, pattern: str) -> Sequence[Token]:
         """The tokens after a beginning of the statement; none if it begins otherwise."""
-        found = re.match(pattern, _shape(self._tokens))
+        found = re.match(pattern, self._shape)
         return [] if found is None else self._tokens[found[0].count(" ") :]
 
     def _names(self, tokens: Sequence[Token]) -> Iterator[TableName]:
@@ -222,11 +227,11 @@ class Statement:
             first, *more = tokens[at : at + 3]
             at += 1
             # A dot before a name stands for the default database: TABLE .orders
-            is_first = first.may_name and first.text not in ("TABLE", "INTO", "UPDATE")
+            is_first = first.may_name and first.text not in _BEFORE_NAMES
             if is_first and len(more) == 2 and more[0].text == "." and more[1].may_name:
                 yield self._table(first.given, more[1].given)
                 at += 2
-            elif first.may_name:
+            elif first.may_name and not re.fullmatch("[0-9]+", first.text):
                 yield self._table(self._schema, first.given)
 
     def _table(self, *names: str) -> TableName:
@@ -241,18 +246,16 @@ def _shape(tokens: Iterable[Token]) -> str:
 
 def _tokens(sql: str, modes: int) -> Iterator[Token]:
     escaped = _WITHOUT if modes & _NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
-    names, strings = [_WITHOUT.format("`")], [escaped.format("'")]
-    if modes & _ANSI_QUOTES:
-        names.append(_WITHOUT.format('"'))
-    else:
-        strings.append(escaped.format('"'))
+    # A string in double quotes may be a name, too: the session may have had other modes when it parsed it.
+    names = [_WITHOUT.format("`"), (_WITHOUT if modes & _ANSI_QUOTES else escaped).format('"')]
     names += [r"\[(?:[^\]]|\]\])*\]"] if modes & _MSSQL else []
-    quoted = f"(?P<string>{'|'.join(strings)})|(?P<name>{'|'.join(names)})"
+    quoted = f"""(?P<string>{escaped.format("'")})|(?P<name>{"|".join(names)})"""
+    token = cache(Token)  # a statement of many megabytes has few different ones
     pattern = rf"{_SKIPPED}|{quoted}|(?P<word>[\w$\x80-\U0010ffff]+)|(?P<sign>.)"
-    for found in re.finditer(pattern, sql, re.DOTALL):
+    for found in re.finditer(pattern, sql, re.DOTALL | re.ASCII):
         text = found[0]
         if found.lastgroup == "name":
-            yield Token("", text[1:-1].replace(text[-1] * 2, text[-1]), may_name=True)
+            yield token("", text[1:-1].replace(text[-1] * 2, text[-1]), True)
         elif found.lastgroup is not None:
             is_word = found.lastgroup == "word"
-            yield Token("" if found.lastgroup == "string" else text.upper(), text, may_name=is_word)
+            yield token("" if found.lastgroup == "string" else text.upper(), text, is_word)

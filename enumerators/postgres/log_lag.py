@@ -6,8 +6,9 @@ import datetime as dt
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from flip27_source.event_time import moment_of
+
 MOST_POLLS = 1024
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class LogClock:
     def read(self, committed_at: int | None) -> None:
         """Record that the changes were read up to one that was committed at this time."""
         if committed_at is not None:
-            self._read_at = _EPOCH + dt.timedelta(microseconds=committed_at)
+            self._read_at = moment_of(committed_at)
 
     def lag(self, position: int, end: int, *, has_changes: bool = True) -> LogLag:
         """The lag of ``position`` at the latest poll, when the log ended at ``end``.

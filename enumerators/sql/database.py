@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.file_systems.secrets_in_texts import spellings
 from flip27_source.optional_packages import needed
 
 _NAMED_SECRET = re.compile(
@@ -83,8 +84,7 @@ class Secrets:
         secrets.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
         # A driver may name a part of a password in which characters are not escaped.
         secrets.update(part for text in tuple(secrets) for part in (*_DELIMITERS.split(text), unquote(text)))
-        spellings = {quote(text, safe=safe) for text in secrets for safe in ("", "/", "!*'()")} | secrets
-        self._hidden = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
+        self._hidden = spellings(secrets, shortest=2)
         self._uri = uri
 
     def failure(self, error: BaseException) -> DatabaseFailure:

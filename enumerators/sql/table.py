@@ -22,6 +22,7 @@ from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase, im
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
+from flip27_source.schemas.column_names import place_of_name
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
@@ -233,10 +234,8 @@ class CursorTable:
 
     def field(self, name: str) -> pa.Field | None:
         """The column with this name, or the only one whose name differs in case alone."""
-        names: list[str] = self.fields.names
-        same = [number for number, other in enumerate(names) if other.lower() == name.lower()]
-        exact = [number for number in same if names[number] == name]
-        return self.fields.field((exact or same)[0]) if exact or len(same) == 1 else None
+        place = place_of_name(name, self.fields.names)
+        return None if place is None else self.fields.field(place)
 
     def _column(self, name: str) -> str:
         field = self.field(name)

@@ -8,22 +8,29 @@ splits that an enumerator with ``bound_split`` leaves whole, no more become live
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
+from ..discovery import DiscoveringEnumerator
 from ..enumerator import BoundedRange, Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
+from .alignment import Alignment
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .context import CoordinatorContext, CoordinatorSettings
+from .horizon import Reach
 from .ledger import Ledger
 from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
 from .shares import fair_ranges
 from .split_rules import SplitRules
 from .waiting_queues import WaitingQueues
+
+Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
+"""Live splits, each with what a batch reads of it."""
 
 
 class Batch(Generic[SplitT]):
@@ -104,29 +111,88 @@ class BatchCollector(Generic[SplitT]):
     _queues: WaitingQueues[SplitT]
     _ledger: Ledger[SplitT]
     _rules: SplitRules[SplitT]
+    alignment: Alignment[SplitT] | None = None
     _divides_ranges: bool = field(init=False)
+    _has_live: bool = field(init=False)
     _limits: Limits = field(default=UNLIMITED, init=False)
     # What live splits that are read whole take of a batch; None if this batch has not asked for it yet.
     _room: BatchBudget | None = field(default=None, init=False)
+    # What was found of the whole splits that wait: for which of them, and with which limits.
+    _whole: tuple[object, tuple[Reach, int]] | None = field(default=None, init=False)
     # When a split whose reader had caught up is read again, by split id; None: not in this run.
     _resting: dict[str, int | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._divides_ranges = type(self._enumerator).divide_ranges is not SplitEnumerator.divide_ranges
+        self._has_live = self._rules.cuts_splits or self._rules.reader_bounds_splits
 
-    def collect(self, limits: Limits, steady_ms: int) -> Batch[SplitT]:
+    def collect(self, limits: Limits, steady_ms: int, *, is_last: bool = False) -> Batch[SplitT]:
         """The next batch; empty if there is nothing to read.
 
         Args:
             steady_ms: a time that never goes back: splits that rest are read again after ``pollInterval``.
+            is_last: whether it is to hold all data, and no horizon ends it.
         """
         batch = Batch[SplitT](BatchBudget(limits))
         self._limits, self._room = limits, None
         self._read_again(batch)
+        if self.alignment is not None:
+            reach: Reach | None = None
+            fitting = 0
+            if not is_last and not self._has_live:
+                reach, fitting = self._of_whole(copy.copy(batch.budget), steady_ms)
+            self.alignment.begin(reach, steady_ms, fitting)
         self._drain(batch)
         self._request_splits(batch)
-        self._read_on(batch, steady_ms)
+        self._read_on(batch, steady_ms, is_aligned=self.alignment is not None and not is_last)
         return batch
+
+    def reach(self, steady_ms: int) -> Reach:
+        """How far the source could get in its next batch, with the limits of the newest one."""
+        if self.alignment is None:
+            return Reach()
+        budget = BatchBudget(self._limits)
+        if not self._has_live:
+            return self._of_whole(budget, steady_ms)[0]
+        live = self._ledger.live
+        if self._rules.reader_bounds_splits:
+            awake = dict.fromkeys(split.split_id for split in self._awake(live, steady_ms))
+            return self.alignment.of_live(live, awake, (), steady_ms)
+        # Not only what the enumerator calls readable: after a planning it may need time to know its times.
+        cuts = fair_ranges(live, budget.left(), self._bounded)
+        return self._reach_of_cuts(live, cuts, steady_ms)
+
+    def _of_whole(self, budget: BatchBudget, steady_ms: int) -> tuple[Reach, int]:
+        """How far whole splits could get; known without looking at them again while nothing has changed.
+
+        A source of many files that is held is asked a hundred times a second.
+        """
+        assert self.alignment is not None
+        enumerator, known_for = self._enumerator, None
+        if isinstance(enumerator, DiscoveringEnumerator) and not budget.splits and not self._queues.splits():
+            known_for = enumerator._waiting_changes, enumerator._waiting_count, self._limits
+        if known_for is None or self._whole is None or self._whole[0] != known_for:
+            self._whole = known_for, self.alignment.of_whole(self._waiting_whole(), budget, steady_ms)
+        reach = self._whole[1][0]
+        if reach.waits_us is None:
+            self._whole = None
+            return reach, 0
+        self.alignment.whole_splits_wait(steady_ms)
+        return self._whole[1]
+
+    def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
+        """How far live splits get with these ranges."""
+        assert self.alignment is not None
+        waiting: dict[str, BoundedRange[SplitT] | None] = {split.split_id: cut for split, cut in cuts}
+        for split in readable:
+            if split.split_id not in waiting and self._bounded(split, Budget()) is not None:
+                waiting[split.split_id] = None
+        return self.alignment.of_live(self._ledger.live, waiting, self._waiting_whole(), steady_ms)
+
+    def _waiting_whole(self) -> Iterator[SplitT]:
+        """The splits that wait, in order: those that were postponed, and those that were not requested."""
+        yield from (item.split for item in self._queues.splits())
+        yield from self._enumerator._waiting_in_order()
 
     def rest(self, split_ids: Iterable[str], since_ms: int) -> None:
         """In the batch that was planned at ``since_ms``, the reader found no more data in these splits."""
@@ -189,7 +255,7 @@ class BatchCollector(Generic[SplitT]):
         """Add a split to the batch, if it fits; a split that continues from batch to batch becomes live."""
         cuts_splits = self._rules.cuts_splits
         carries_data = cuts_splits and self._enumerator.carries_data(split)
-        if (cuts_splits or self._rules.reader_bounds_splits) and not carries_data:
+        if self._has_live and not carries_data:
             if self._is_whole(split) and not self._takes_room(split):
                 return False
             self._ledger.begins(split, subtask_id)
@@ -197,6 +263,10 @@ class BatchCollector(Generic[SplitT]):
         size = size_of(split)
         if not batch.budget.fits(size) or (carries_data and not batch.budget.carries(size)):
             return False
+        if self.alignment is not None and not carries_data:
+            if self.alignment.keeps(split):
+                return False
+            self.alignment.handed_out(split)
         batch.add(split, size, subtask_id, split.split_id)
         return True
 
@@ -231,25 +301,32 @@ class BatchCollector(Generic[SplitT]):
         while asking:
             got_some = []
             for subtask_id in asking:
-                if batch.budget.exhausted or turns:
+                if batch.budget.exhausted or turns or self._keeps_the_next():
                     return
                 self._enumerator.handle_split_request(subtask_id)
                 if turns and self._drain(batch):
                     got_some.append(subtask_id)
             asking = got_some
 
-    def _read_on(self, batch: Batch[SplitT], steady_ms: int) -> None:
+    def _keeps_the_next(self) -> bool:
+        """Whether the next split is held: then it stays with the enumerator, which may find earlier ones."""
+        alignment = self.alignment
+        if alignment is None or alignment.horizon is None:
+            return False
+        following = next(self._enumerator._waiting_in_order(), None)
+        return following is not None and alignment.keeps(following)
+
+    def _read_on(self, batch: Batch[SplitT], steady_ms: int, *, is_aligned: bool) -> None:
         """Add ranges of live splits to the batch, within its limits."""
-        live = self._ledger.live
         if self._rules.reader_bounds_splits:
-            for split in live:
-                self._read_pages(split, batch, steady_ms)
+            self._read_pages(batch, steady_ms, is_aligned=is_aligned)
             return
-        readable = self._enumerator.readable(live)
-        if busy := {cut.split_id for cut in self._ledger.ranges} | set(batch.owners):
-            readable = [split for split in readable if split.split_id not in busy]
+        readable, left = self._readable(batch.owners), batch.budget.left()
+        cuts = fair_ranges(readable, left, self._bounded)
+        if is_aligned:
+            cuts = self._within_horizon(readable, cuts, left, steady_ms)
         free: list[SplitT] = []
-        for split, cut in fair_ranges(readable, batch.budget.left(), self._bounded):
+        for split, cut in cuts:
             pinned_to = self._ledger.pin_of(split.split_id)
             for part in self._to_its_end(cut) if self._settings.one_batch else (cut,):
                 if pinned_to is None and self._divides_ranges:
@@ -259,6 +336,24 @@ class BatchCollector(Generic[SplitT]):
                 self._ledger.moved(split.split_id, part.rest)
         if free:
             self._add_divided(free, batch)
+
+    def _readable(self, planned: Iterable[str]) -> Sequence[SplitT]:
+        """The live splits that may be read; not those of which a range is ``planned``, or still waits."""
+        readable = self._enumerator.readable(self._ledger.live)
+        if busy := {cut.split_id for cut in self._ledger.ranges}.union(planned):
+            readable = [split for split in readable if split.split_id not in busy]
+        return readable
+
+    def _until(
+        self, split: SplitT, cut: BoundedRange[SplitT], latest_us: int | None
+    ) -> BoundedRange[SplitT] | None:
+        """A range of a split, or less of it: what is not later than this time."""
+        if latest_us is None:
+            return cut
+        size = size_of(cut.read)
+        return self._bounded(
+            split, Budget(rows=size.rows or None, bytes=size.bytes or None, latest_us=latest_us)
+        )
 
     def _add_divided(self, ranges: list[SplitT], batch: Batch[SplitT]) -> None:
         """Add ranges in the parts that the enumerator cuts them into, if the parts have ids of their own."""
@@ -272,13 +367,56 @@ class BatchCollector(Generic[SplitT]):
             batch.add(part, size_of(part), None, part.split_id)
         batch.wants_subtasks(division.subtasks)
 
-    def _read_pages(self, split: SplitT, batch: Batch[SplitT], steady_ms: int) -> None:
-        """Add a split that the reader bounds to the batch, unless it rests."""
-        rests_until = self._resting.get(split.split_id, 0)
-        if batch.budget.exhausted or rests_until is None or rests_until > steady_ms:
-            return
-        self._resting.pop(split.split_id, None)
-        batch.add(split, size_of(split), self._ledger.pin_of(split.split_id), split.split_id)
+    def _read_pages(self, batch: Batch[SplitT], steady_ms: int, *, is_aligned: bool) -> None:
+        """Add live splits that the reader bounds, unless they rest or are held back."""
+        awake = self._awake(self._ledger.live, steady_ms)
+        alignment = self.alignment
+        if alignment is not None and is_aligned:
+            waiting = dict.fromkeys(split.split_id for split in awake)
+            alignment.begin(alignment.of_live(self._ledger.live, waiting, (), steady_ms), steady_ms)
+            held = [split for split in awake if alignment.holds(split)]
+            awake, alignment.paused = [split for split in awake if split not in held], len(held)
+        for split in awake:
+            if batch.budget.exhausted:
+                return
+            self._resting.pop(split.split_id, None)
+            batch.add(split, size_of(split), self._ledger.pin_of(split.split_id), split.split_id)
+
+    def _awake(self, live: Iterable[SplitT], steady_ms: int) -> list[SplitT]:
+        """The splits that the reader bounds and in which it has not just found the end."""
+        until = ((split, self._resting.get(split.split_id, 0)) for split in live)
+        return [split for split, until_ms in until if until_ms is not None and until_ms <= steady_ms]
+
+    def _within_horizon(
+        self, readable: Sequence[SplitT], by_limits: Ranges[SplitT], left: Budget, steady_ms: int
+    ) -> Ranges[SplitT]:
+        """The ranges of live splits within the horizon, which follows from those by the limits alone."""
+        alignment = self.alignment
+        assert alignment is not None
+        # On an idle stream this is called many times a second.
+        if not by_limits:
+            return by_limits
+        alignment.begin(self._reach_of_cuts(readable, by_limits, steady_ms), steady_ms)
+        if alignment.horizon is None:
+            return by_limits
+        latest_us = alignment.horizon.latest_us
+        freed: dict[str, BoundedRange[SplitT] | None] = {}
+
+        def bound(split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
+            if split.split_id in freed:
+                return freed[split.split_id]
+            if alignment.holds(split):
+                return None
+            return self._bounded(split, replace(budget, latest_us=latest_us))
+
+        within = fair_ranges(readable, left, bound)
+        cuts = {split.split_id: cut for split, cut in by_limits}
+        unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])
+        if unit is not None:
+            freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
+            within = fair_ranges(readable, left, bound)
+        alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
+        return within
 
     def _bounded(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         cut = self._enumerator.bound_split(split, budget)

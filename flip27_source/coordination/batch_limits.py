@@ -11,8 +11,10 @@ from ..enumerator import Budget
 from ..options import Options
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,
+    MAX_EVENT_TIME_DRIFT,
     MAX_FILES_PER_TRIGGER,
     MAX_ROWS_PER_TRIGGER,
+    REPLAY_SPEED,
     TARGET_BATCH_DURATION,
 )
 from ..split import SplitSize
@@ -42,7 +44,10 @@ UNLIMITED = Limits()
 
 def are_limited(options: Options) -> bool:
     """Whether options limit the batches of a source; otherwise a batch holds all available data."""
-    own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION)
+    own = (
+        MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, TARGET_BATCH_DURATION,
+        MAX_EVENT_TIME_DRIFT, REPLAY_SPEED,
+    )  # fmt: skip
     return any(options[option] is not None for option in own)
 
 

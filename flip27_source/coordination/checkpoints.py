@@ -17,6 +17,7 @@ from ..events import SourceEvent
 from ..split import SplitT
 from .action_pages import ActionPage
 from .actions import PendingAction
+from .alignment import BatchHorizon
 from .batch_sizing import BatchTimes, SizedLimits
 from .data_losses import DataLoss
 from .edit_values import AppliedEdit
@@ -66,6 +67,7 @@ class CheckpointSummary:
         backlog: the backlog after this checkpoint.
         sized: the limits of the batch and why they are these; None if batches do not size themselves.
         event_time: how far batches are in event-time order; None if splits are handed out in another order.
+        horizon: how far in event time the batch was read; None if nothing bounded it.
         gauges: the numbers that the enumerator published.
     """
 
@@ -82,6 +84,7 @@ class CheckpointSummary:
     backlog: Backlog = UNKNOWN_BACKLOG
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
     gauges: dict[str, int | float] = field(default_factory=dict)
 
 
@@ -162,6 +165,7 @@ class Snapshot(Generic[SplitT]):
         delayed: side effects that wait for a delay. action_delay_ms: the delay in the run that stored them.
         times: the batches by which the next ones are sized; None if they are not.
         event_time: how far batches are in event-time order; None if splits are handed out in another order.
+        horizon: how far in event time the batch was read, for people: no later batch depends on it.
     """
 
     metadata: CheckpointMetadata
@@ -173,6 +177,7 @@ class Snapshot(Generic[SplitT]):
     action_delay_ms: int | None = None
     times: BatchTimes | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,18 +9,20 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
-from ..enumerator_mixins import PerformsActions
+from ..enumerator_context import Boundedness
+from ..enumerator_mixins import PerformsActions, ReadsInStep
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
 from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
+from .alignment import Alignment
 from .batch_collector import Batch, BatchCollector
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .batch_sizing import BatchSizer
@@ -37,6 +39,7 @@ from .checkpoints import (
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
 from .event_time_order import EventTimeOrder
+from .horizon import Reach, SetsHorizon
 from .ledger import Ledger
 from .packing import Plan
 from .report_results import ReportResults, notify_enumerator
@@ -70,7 +73,10 @@ class SourceCoordinator(Generic[SplitT]):
         settings: CoordinatorSettings,
         runner: AsyncRunner,
         restored: Snapshot[SplitT] | None = None,
+        *,
+        horizons: Sequence[SetsHorizon] = (),
     ) -> None:
+        """``horizons``: what bounds batches in event time besides the alignment of the own splits."""
         self.settings = settings
         self.last_checkpoint_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self.last_checkpoint_id)
@@ -98,8 +104,10 @@ class SourceCoordinator(Generic[SplitT]):
             state = restored.enumerator_state
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
+        self._horizons = horizons
+        self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
         self._collector = BatchCollector(
-            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules
+            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, self._alignment
         )
         self._started = False
         self._completing: int | None = None
@@ -123,7 +131,16 @@ class SourceCoordinator(Generic[SplitT]):
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
         of_time = {} if self._order is None else self._order.progress.numbers()
-        return {**self._context.metrics.gauges, **known, **self._backlog.numbers(), **of_time}
+        horizon = None if self._alignment is None else self._alignment.of_batch
+        bounds = {} if horizon is None else horizon.numbers()
+        return {**self._published, **known, **self._backlog.numbers(), **of_time, **bounds}
+
+    @property
+    def _published(self) -> dict[str, int | float]:
+        numbers: dict[str, int | float] = dict(self._context.metrics.gauges)
+        for one in self._horizons:
+            numbers |= one.numbers()
+        return numbers
 
     def start(self) -> None:
         if self._started:
@@ -171,10 +188,18 @@ class SourceCoordinator(Generic[SplitT]):
         )
         sizer = self._sizer
         bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
-        batch = self._collect(bounds, steady_ms, is_discovering)
+        is_last = limits is None or self.settings.one_batch
+        batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
+        if self._horizons:
+            # A source that is held is asked many times a second, and has gone nowhere.
+            reach = Reach() if self.is_held and not batch else self.reach(steady_ms)
+            for one in self._horizons:
+                one.planned(reach, steady_ms, is_empty=not batch, is_held=self.is_held)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
+        # With no checkpoint, a run that reads what exists would end.
+        is_needed = is_needed or (self.is_held and self.settings.boundedness is Boundedness.BOUNDED)
         if not batch and (not is_needed or is_discovering()):
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
@@ -195,11 +220,18 @@ class SourceCoordinator(Generic[SplitT]):
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
 
-    def _collect(self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool]) -> Batch[SplitT]:
+    def _collect(
+        self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool], *, is_last: bool
+    ) -> Batch[SplitT]:
         """The next batch; where the data ends, that of what the enumerator goes on with."""
         for _ in range(_MOST_ENDS):
-            batch = self._collector.collect(bounds, steady_ms)
-            if batch or is_discovering() or not self.enumerator.end_of_data(self._ledger.live):
+            batch = self._collector.collect(bounds, steady_ms, is_last=is_last)
+            if (
+                batch
+                or self.is_held
+                or is_discovering()
+                or not self.enumerator.end_of_data(self._ledger.live)
+            ):
                 return batch
             for split in self._ledger.live:
                 self._ledger.ended(split.split_id)
@@ -221,6 +253,22 @@ class SourceCoordinator(Generic[SplitT]):
         return self._snapshot(
             CheckpointMetadata(checkpoint_id=self.last_checkpoint_id, timestamp_ms=0), Plan()
         )
+
+    def reach(self, steady_ms: int) -> Reach:
+        """How far the source could get in the next batch, with the limits of the newest one.
+
+        Between two batches; it changes nothing. ``steady_ms``: as for :meth:`checkpoint`.
+        """
+        self._check_started()
+        return self._collector.reach(steady_ms)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the horizon has kept data out of the newest planning that would have fitted into its batch.
+
+        If nothing else was planned, there is no batch, although data waits.
+        """
+        return self._alignment is not None and self._alignment.paused > 0
 
     def batch_took(self, duration_ms: int, *, waited: bool) -> None:
         """The batch that was planned last has ended; batches that size themselves follow it.
@@ -407,10 +455,15 @@ class SourceCoordinator(Generic[SplitT]):
             action_delay_ms=self._actions.delayed.delay_ms,
             times=None if self._sizer is None else self._sizer.times,
             event_time=None if self._order is None else self._order.progress,
+            horizon=None if self._alignment is None else self._alignment.of_batch,
         )
 
     def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
         enumerator = self.enumerator
+        if self._order is not None and isinstance(enumerator, ReadsInStep):
+            read = map(enumerator.event_times_in, batch.splits())
+            waiting = enumerator.event_times_after(self._ledger.live)
+            self._order.advanced([times for times in read if times is not None], waiting)
         if self._order is None or not isinstance(enumerator, DiscoveringEnumerator):
             return
         postponed = [item.split for item in self._queues.splits()]
@@ -454,7 +507,8 @@ class SourceCoordinator(Generic[SplitT]):
             backlog=self._backlog,
             sized=None if self._sizer is None else self._sizer.times.decided,
             event_time=None if self._order is None else self._order.progress,
-            gauges=dict(self._context.metrics.gauges),
+            horizon=None if self._alignment is None else self._alignment.of_batch,
+            gauges=self._published,
         )
 
 

@@ -63,6 +63,11 @@ class Driving:
         if self._epoch is not None:
             self._epoch.confirm(str(offset.name))
 
+    def forget_claims(self) -> None:
+        """Forget drivers before this one that have only claimed the lineage: their batch has failed."""
+        if self._epoch is not None:
+            self._epoch.forget_claims()
+
     def give_back(self) -> None:
         """This driver does not drive the lineage that it has claimed: its epoch must not stand."""
         if self._epoch is not None:

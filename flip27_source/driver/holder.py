@@ -16,6 +16,7 @@ from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
 from ..enumerator_context import Boundedness
 from ..errors import OptionError, StateLocationError
+from ..file_systems.url_credentials import masked
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
 from ..segment import Segment
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -141,12 +142,12 @@ class CoordinatorHolder:
         # would accept it again.
         self._driving.check()
         first, last = self._offset(start), self._offset(end)
-        if first != last:  # Spark before 4.2 asks so for the position of a restart
-            self.cycle.repeat(last)
         plans = [
             (*item, self._checked_plan(*item), self._demanded(*item))
             for item in self._storage.plans_between(first, last)
         ]
+        if first != last:  # Spark before 4.2 asks so for the position of a restart
+            self.cycle.repeat(last)
         return [
             PlannedSubtask(
                 contract=contract_version(),
@@ -217,7 +218,10 @@ class CoordinatorHolder:
             numbers |= self._reports.numbers
         if self._failures.count:
             numbers["failedCheckpoints"] = self._failures.count
-        known = dict(sorted(numbers.items()))
+        known = {
+            name: masked(value) if isinstance(value, str) else value
+            for name, value in sorted(numbers.items())
+        }
         return {**known, "checkpoint": self.cycle.at.checkpoint_id, "source": self._source.description}
 
     def look_for_requests(self) -> None:

@@ -165,11 +165,11 @@ class StateRestorer:
 
         This driver may have been suspended, or Spark's checkpoint may be an older copy.
         """
-        if self._committed_after(offset) is not None:
+        if self._committed_after(offset, or_beside=True) is not None:
             return False
         self._driving.take_over(offset)
         try:
-            is_newest = self._committed_after(offset) is None
+            is_newest = self._committed_after(offset, or_beside=True) is None
         except BaseException:
             self._driving.give_back()
             raise

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import OptionError
+from ..event_time import microseconds_of
+from ..schemas.column_names import place_of_name
 from .split_read import Item
 
 
@@ -69,19 +71,18 @@ class Meter:
 
 
 def _place_of(column: str, schema: pa.Schema) -> int:
-    index = int(schema.get_field_index(column))
-    kind = schema.field(index).type if index >= 0 else None
-    if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+    place = place_of_name(column, schema.names)
+    kind = None if place is None else schema.field(place).type
+    if place is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         raise OptionError(
             f"eventTimeColumn is {column!r}, but the columns with times are "
             f"{[f.name for f in schema if pa.types.is_temporal(f.type)]}",
             remedy="set eventTimeColumn to a column of type timestamp or date",
         )
-    return index
+    return place
 
 
-_EPOCH = dt.datetime(1970, 1, 1)
-_MICROSECOND = dt.timedelta(microseconds=1)
+_FIRST_DAY = dt.date(1970, 1, 1).toordinal()
 _AFTER_ALL_TIMES = 2**63 - 1
 
 
@@ -89,14 +90,14 @@ def _number_of(value: Any, kind: pa.DataType) -> int | None:
     """A time in a tuple as Arrow's number, as Spark interprets it; None if Spark will refuse the value."""
     if pa.types.is_date(kind):
         is_date = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
-        return value.toordinal() - _EPOCH.toordinal() if is_date else None
+        return value.toordinal() - _FIRST_DAY if is_date else None
     if not isinstance(value, dt.datetime):
         return None
     if kind.tz is None:
-        return (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        return microseconds_of(value.replace(tzinfo=dt.UTC))
     try:
         # Spark interprets a time without a zone in the time zone of the machine.
         aware = value.astimezone() if value.tzinfo is None else value
     except (OverflowError, ValueError):  # on the first or last day that datetime can represent
         return None if value.year == dt.MINYEAR else _AFTER_ALL_TIMES
-    return (aware - _EPOCH.replace(tzinfo=dt.UTC)) // _MICROSECOND
+    return microseconds_of(aware)

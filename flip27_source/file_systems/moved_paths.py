@@ -5,13 +5,12 @@ Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from ..options import Options
+from ..options import Options, maybe_json
 from ..split import SplitT
 from .paths import canonical_path
 
@@ -108,10 +107,8 @@ def _pairs(value: str) -> list[tuple[str, str]]:
     )
     pairs: Any
     if value.startswith("{"):
-        try:
-            pairs = list(json.loads(value).items())
-        except ValueError:
-            raise ValueError(expected) from None
+        decoded = maybe_json(value)
+        pairs = list(decoded.items()) if isinstance(decoded, dict) else []
     else:
         pairs = [tuple(side.strip() for side in part.split("=")) for part in value.split(",")]
     if not pairs or not all(

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any
 
 from ..errors import Flip27Error
+from .secrets_in_texts import Hidden
 from .url_credentials import AZURE, has_account, masked, secret_parameter, signs, without_users
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", *AZURE, "oss", "oci"})
@@ -114,7 +115,8 @@ def open_file_system(
         name = given_name(url)
     except Exception as error:  # noqa: BLE001 - each file system raises its own errors
         raise error_type(
-            f"{what} {redacted(url)} cannot be opened: {error_text(error, url)}",
+            f"{what} {redacted(url)} cannot be opened: "
+            f"{Hidden(storage_options).in_text(error_text(error, url))}",
             remedy="check the URL's protocol, and install its package "
             "(for example pip install 'flip27-source[s3]')",
         ) from None  # the original text may contain the password

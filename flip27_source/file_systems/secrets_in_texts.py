@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote, quote_plus
 
+from ..options import maybe_json
 from .url_credentials import is_secret_name, without_users
 
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
@@ -14,7 +15,6 @@ _CREDENTIAL_ENDINGS = (
     "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
     "authorization", "cookie", "signature", "connection_string", "connectionstring", "headers",
 )  # fmt: skip
-_SHORTEST = 3
 
 
 class Hidden:
@@ -26,8 +26,7 @@ class Hidden:
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        found = {text for text in _secrets_in(values) if len(text) >= _SHORTEST}
-        self._secrets = sorted(found, key=len, reverse=True)
+        self._secrets = spellings(_secrets_in(values), shortest=3)
 
     def in_text(self, text: str) -> str:
         """The text with ``***`` in place of each secret, and its URLs without user and password."""
@@ -44,6 +43,17 @@ class Hidden:
         if isinstance(value, list | tuple):
             return [self.in_data(item) for item in value]
         return value
+
+
+def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
+    """The spellings of secrets in URLs, JSON and quotations, longest first; shorter texts are skipped."""
+    spelled: set[str] = set()
+    for text in secrets:
+        if len(text) >= shortest:
+            quoted = {quote(text, safe=safe, errors="replace") for safe in ("", "/", "!*'()")}
+            spelled |= {text, *quoted, quote_plus(text, errors="replace"), text.replace("/", r"\/")}
+    spelled |= {repr(text)[1:-1] for text in spelled}
+    return sorted(spelled, key=len, reverse=True)
 
 
 def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
@@ -68,9 +78,4 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _decoded(value: Any) -> Any:
     """A value given as JSON text, decoded; any other value unchanged."""
-    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
+    return maybe_json(value) if isinstance(value, str) else value

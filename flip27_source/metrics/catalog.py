@@ -85,6 +85,22 @@ SMALLEST_WATERMARK_DELAY = _of_source(
     "The smallest watermark delay with which nothing of the newest batch and the backlog is late, with "
     "eventTimeOrder.",
 )
+HORIZON = _of_source(
+    "flip27_event_time_horizon_seconds",
+    "s",
+    "Time since the event time after which nothing was read in the newest batch, with maxEventTimeDrift or "
+    "replaySpeed.",
+)
+PAUSED_SPLITS = _of_source(
+    "flip27_paused_splits",
+    "{split}",
+    "Splits that maxEventTimeDrift or replaySpeed has kept out of the newest batch.",
+)
+REPLAY_BEHIND = _of_source(
+    "flip27_replay_behind_seconds",
+    "s",
+    "For how long the data that still waits has been due, with replaySpeed; none once the source is live.",
+)
 TOO_OLD_FILES = _of_source(
     "flip27_too_old_files", "{file}", "Files skipped as too old, since the first start of the source."
 )

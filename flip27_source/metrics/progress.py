@@ -45,6 +45,9 @@ class SourceProgress:
         late_files, too_old_files, overwritten_files: since the source began; 0 if they are not counted.
         late_splits: since eventTimeOrder was set; 0 if they are not counted.
         smallest_watermark_delay_s: that loses nothing of batch and backlog; None without eventTimeOrder.
+        horizon: the event time after which nothing was read in the newest batch; None without a horizon.
+        paused_splits: splits that it has kept out of that batch.
+        replay_behind_s: for how long the data that still waits has been due; None without a replay.
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
@@ -68,6 +71,9 @@ class SourceProgress:
     overwritten_files: float = 0
     late_splits: float = 0
     smallest_watermark_delay_s: float | None = None
+    horizon: dt.datetime | None = None
+    paused_splits: float = 0
+    replay_behind_s: float | None = None
     actions_given_up: float = 0
     data_losses: float = 0
     failed_checkpoints: float = 0
@@ -132,6 +138,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
     slowest_ms, delay_ms = numbers.get("lastSlowestSubtaskMs"), numbers.get("smallestWatermarkDelayMs")
+    behind_ms = None if "replayIsLive" in reported else numbers.get("replayBehindMs")
     return SourceProgress(
         uid=_uid(offset),
         checkpoint_id=offset.checkpoint_id,
@@ -146,6 +153,9 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         overwritten_files=numbers.get("filesOverwritten", 0),
         late_splits=numbers.get("lateSplits", 0),
         smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
+        horizon=event_time({**offset.summary, **reported}.get("eventTimeHorizon")),
+        paused_splits=numbers.get("pausedSplits", 0),
+        replay_behind_s=None if behind_ms is None else behind_ms / 1000,
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
         failed_checkpoints=numbers.get("failedCheckpoints", 0),

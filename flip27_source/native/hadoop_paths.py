@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from flip27_source.enumerators.files.listing.lister import is_hidden
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import local_path, shown_path
 
@@ -66,17 +67,10 @@ def _check_name(path: str, named: str) -> None:
         why = "Hadoop cannot open local files whose names contain a colon"
     elif _GLOB.search(named) and any(":" in part for part in parts):
         why = "Hadoop cannot open a path with a colon and one of * ? [ ] { } \\"
-    elif is_hidden_to_spark(name):
+    elif is_hidden(name):
         why = "Spark leaves out files whose names begin with _ or . or end with ._COPYING_"
     if why is not None:
         raise SplitReadError(
             f"{shown_path(path)} cannot be read by Spark: {why}",
             remedy="rename the file, exclude it by pathGlobFilter, or read it with a reader of flip27",
         )
-
-
-def is_hidden_to_spark(name: str) -> bool:
-    """Whether Spark leaves out a file with this name."""
-    if name.startswith(("_metadata", "_common_metadata")):
-        return False
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")

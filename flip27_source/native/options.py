@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, ReadingOption
+from flip27_source.options import Option, Options, ReadingOption, maybe_json
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 _STORAGE = "storage."
 
 
 def _prefixes(value: str) -> Mapping[str, str]:
-    try:
-        prefixes: Any = json.loads(value)
-    except ValueError:
-        prefixes = None
+    prefixes = maybe_json(value)
     if not isinstance(prefixes, dict) or not all(
         old and isinstance(new, str) for old, new in prefixes.items()
     ):

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import itertools
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import local_path
 from flip27_source.readers.files.base_paths import BasePaths
+from flip27_source.readers.schemas.merging import nested_names
 from flip27_source.schemas.ddl import parse_columns, type_name
 from flip27_source.schemas.new_columns import NoCommonTypeError, wider
 from flip27_source.spark.versions import arrow_schema
@@ -158,10 +159,12 @@ class SparkReads:
         """
         if not self._has_exact_names:
             return None
-        names = {name.lower(): name for name in [*partitions, *_names("", known)]}
-        for name in _names("", [field for field in found if field.name not in partitions]):
-            if names.setdefault(name.lower(), name) != name:
-                return names[name.lower()], name
+        given = [*((name,) for name in partitions), *nested_names(known)]
+        names = {tuple(map(str.lower, path)): path for path in given}
+        for path in nested_names(field for field in found if field.name not in partitions):
+            other = names.setdefault(tuple(map(str.lower, path)), path)
+            if other != path:
+                return ".".join(other), ".".join(path)
         return None
 
     def small_files(self) -> contextlib.AbstractContextManager[None]:
@@ -270,17 +273,6 @@ def both(one: pa.Schema, other: pa.Schema, *, is_exact: bool) -> pa.Schema:
             kind = pa.string()
         fields[name] = first.with_type(kind)
     return pa.schema(list(fields.values()))
-
-
-def _names(prefix: str, fields: Iterable[pa.Field]) -> Iterator[str]:
-    """The names of fields and of the fields in structs, with the names around them."""
-    for field in fields:
-        yield prefix + field.name
-        kind = field.type
-        while pa.types.is_list(kind):
-            kind = kind.value_type
-        if pa.types.is_struct(kind):
-            yield from _names(f"{prefix}{field.name}.", kind)
 
 
 def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:

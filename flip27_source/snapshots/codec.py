@@ -160,6 +160,7 @@ class SnapshotCodec:
             answered=list(snapshot.metadata.answered),
             times=snapshot.times,
             event_time=snapshot.event_time,
+            horizon=snapshot.horizon,
             savepoint=None if savepoint is None else str(savepoint),
             target=snapshot.metadata.target_directory,
             epoch=epoch,
@@ -231,6 +232,7 @@ class SnapshotCodec:
             action_delay_ms=raw.action_delay,
             times=raw.times,
             event_time=raw.event_time,
+            horizon=raw.horizon,
         )
 
     def decode_state(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Any:

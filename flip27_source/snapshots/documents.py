@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ..coordination.action_pages import ActionPage
+from ..coordination.alignment import BatchHorizon
 from ..coordination.batch_sizing import BatchTimes
 from ..coordination.checkpoints import QuarantinedSplit
 from ..coordination.data_losses import DataLoss
@@ -177,6 +178,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     answered: list[str] = []
     times: BatchTimes | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
     savepoint: str | None = None
     target: str | None = None
     epoch: int = 0

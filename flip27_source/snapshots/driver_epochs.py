@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +45,7 @@ RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
 _PATIENCE_MS = _MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
 """How long a driver counts as alive after a renewal."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PIDS_OF_HOST = "pid:[4026531836]"
 """The PID namespace outside of all containers, by a constant of Linux."""
 
@@ -152,9 +154,8 @@ def newest_driver(
         ended = Condition.STOPPED if record.error is None else Condition.FAILED
         return DriverCondition(driver, ended, record.ended_ms)
     if said_ms is None:
-        is_lost = _is_gone(record)
-        return DriverCondition(driver, Condition.LOST if is_lost else Condition.UNKNOWN, None)
-    if _is_gone(record) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
+        return DriverCondition(driver, Condition.UNKNOWN, None)
+    if _is_gone(store, lineage, driver, said_ms) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
         return DriverCondition(driver, Condition.LOST, said_ms)
     return DriverCondition(driver, Condition.RUNNING, record.started_ms)
 
@@ -227,6 +228,15 @@ class DriverEpoch:
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
+    def forget_claims(self) -> None:
+        """Forget older drivers that have only claimed the lineage, back to one that has continued it."""
+        for epoch, record in drivers(self._store, self.lineage):
+            if epoch in self._older:
+                if record is not None and record.at is not None:
+                    return
+                self._older.remove(epoch)
+                self._forget(file_names.driver_file(self.lineage, epoch))
+
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
 
@@ -292,7 +302,7 @@ class DriverEpoch:
             self._said.add(name)
         gone: set[str] = set()
         try:
-            self._store.create(name, b"")
+            self._store.create(name, _boot())
             gone = older
         finally:  # the file may exist even if creating it failed
             with self._changing:
@@ -363,8 +373,9 @@ class DriverWatch:
         said_ms = listed.last_said_ms
         if said_ms is None:
             return None
-        record = _record(self._store, self._lineage, listed.newest)
-        if record is None or _is_gone(record):
+        driver = Driver(listed.newest, _record(self._store, self._lineage, listed.newest))
+        record = driver.record
+        if record is None or _is_gone(self._store, self._lineage, driver, said_ms):
             return None
         now_s = self._steady_s()
         if self._seen_ms is None:
@@ -373,6 +384,19 @@ class DriverWatch:
             self._changed_s = now_s
         self._seen_ms = said_ms
         return record if (now_s - self._changed_s) * 1000 <= _PATIENCE_MS else None
+
+    def watched(self, wait: Callable[[float], object]) -> DriverRecord | None:
+        """Like :meth:`living`, but a driver that seems silent is watched: the two clocks may differ by hours.
+
+        Args:
+            wait: waits for some seconds.
+        """
+        for _ in range(_MISSED_RENEWALS):
+            driver = self.living()
+            if driver is not None or self._seen_ms is None:
+                return driver
+            wait(RENEWED_EVERY_MS / 1000)
+        return self.living()
 
 
 class _Listed(NamedTuple):
@@ -418,14 +442,29 @@ def _host() -> str:
     return socket.gethostname() + f" ({namespace})" * (namespace != _PIDS_OF_HOST)
 
 
-def _is_gone(record: DriverRecord) -> bool:
-    """Whether the driver ran on this host and its process no longer exists."""
-    if record.host != _host() or os.name != "posix":
+def _boot() -> bytes:
+    """The id of this start of this machine: another machine may have the same host name."""
+    with suppress(OSError):  # only Linux has one
+        return _BOOT_ID.read_bytes().strip()
+    return b""
+
+
+def _is_gone(store: Store, lineage: str, driver: Driver, said_ms: int) -> bool:
+    """Whether the driver ran on this machine since it was started, and its process no longer exists."""
+    record = driver.record
+    if record is None or record.host != _host() or os.name != "posix":
         return False
     try:
         os.kill(record.process, 0)
     except ProcessLookupError:
-        return True
+        pass
     except OSError:
         return False  # the process belongs to another user
-    return False
+    else:
+        return False
+    # Another machine may have the same name of the host.
+    try:
+        said = store.read(file_names.renewal_file(lineage, driver.epoch, said_ms))
+    except StateError:
+        return False  # it has just been renewed
+    return said in (b"", _boot())  # empty before version 0.3, and where the machine does not tell

@@ -147,7 +147,10 @@ def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> d
     published = {ascii(name)[1:-1][:60]: value for name, value in sorted(metrics.gauges.items())[:20]}
     of_live = {"positions": positions} if positions else {}
     sized = {} if metrics.sized is None else {"sized": msgspec.to_builtins(metrics.sized)}
-    of_time = {} if metrics.event_time is None else metrics.event_time.numbers()
+    of_time: dict[str, Any] = {} if metrics.event_time is None else metrics.event_time.numbers()
+    if metrics.horizon is not None:
+        shown = metrics.horizon.numbers()
+        of_time |= shown | {"alignmentSlowest": _short(str(shown["alignmentSlowest"]))}
     return known | published | metrics.backlog.numbers() | of_time | sized | of_live
 
 

@@ -7,7 +7,7 @@ Checkpoints are deleted first, so a query that is started in the meantime finds 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,8 +29,11 @@ class LineageRemoval:
         self.lineage = file_names.checked_lineage_name(lineage)
         self._epoch: DriverEpoch | None = None
 
-    def check(self) -> None:
+    def check(self, wait: Callable[[float], object] | None = None) -> None:
         """Refuse a lineage that is in use, or that is not wholly inside its location.
+
+        Args:
+            wait: waits for some seconds, to watch a driver that seems silent; None to believe the clocks.
 
         Raises:
             StateLocationError: its query runs, or a savepoint that was requested is not finished.
@@ -38,7 +41,8 @@ class LineageRemoval:
         """
         for folder in file_names.FOLDERS:
             self._store.check_inside(f"{self.lineage}/{folder}/")
-        driver = DriverWatch(self._store, self.lineage).living()
+        watch = DriverWatch(self._store, self.lineage)
+        driver = watch.living() if wait is None else watch.watched(wait)
         if driver is not None:
             raise StateLocationError(
                 f"a query uses {self.lineage} in {self._store.location}: its driver is process "

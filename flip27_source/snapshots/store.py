@@ -37,6 +37,7 @@ from ..file_systems.paths import (
     says_gone,
 )
 from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
+from ..file_systems.secrets_in_texts import Hidden
 from .linked_folders import check_local_folders, check_remote_folders
 
 
@@ -45,6 +46,7 @@ class Store(ABC):
 
     location: str
     """For messages; contains no secret."""
+    _hidden = Hidden({})
 
     @abstractmethod
     def read(self, name: str, limit: int | None = None) -> bytes:
@@ -182,7 +184,7 @@ class Store(ABC):
         else:
             remedy = f"{cause.what}: {cause.remedy}"
         # The location may also be the target of a savepoint.
-        why = answer_text(error) if is_web(self.location) else error
+        why = self._hidden.in_text(answer_text(error) if is_web(self.location) else str(error))
         return StateLocationError(f"{what}: {why}", remedy=remedy)
 
 
@@ -306,6 +308,7 @@ class FsspecStore(Store):
     def __init__(self, file_system: Any, root: str, location: str) -> None:
         self.location = location
         self._fs = file_system
+        self._hidden = Hidden(file_system.storage_options)
         self._root = root.rstrip("/")
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from flip27_source.errors import OptionError, StartError
 from flip27_source.log import LOG
 
 if TYPE_CHECKING:
@@ -38,31 +39,82 @@ def start_in_turn(
     Returns:
         The queries, in the order of ``starts``; one that has ended for another reason has its error
         (``query.exception()``).
+
+    Raises:
+        StartError: some functions have raised errors; the other queries were started, and ``error.queries``
+            has them.
+        OptionError: ``at_once`` or ``attempts`` is below 1.
     """
-    functions = list(starts)
-    queries: list[StreamingQuery | None] = [None] * len(functions)
-    waiting = deque(range(len(functions)))
-    tried = [0] * len(functions)
-    starting: set[int] = set()
-    while waiting or starting:
-        while waiting and len(starting) < (at_once or os.cpu_count() or 1):
-            number = waiting.popleft()
-            tried[number] += 1
-            queries[number] = functions[number]()
-            starting.add(number)
-        for number in sorted(starting):
-            query = queries[number]
-            assert query is not None
-            if query.isActive and query.status["message"].startswith(_STARTING):
-                continue
-            starting.remove(number)
-            if not query.isActive and _gave_up(query) and tried[number] < attempts:
-                LOG.warning("Spark gave up on the Python process of a query, which is started again")
-                waiting.append(number)
+    most = (os.cpu_count() or 1) if at_once is None else at_once
+    for name, number in (("at_once", most), ("attempts", attempts)):
+        if number < 1:
+            raise OptionError(f"start_in_turn got {name}={number}", remedy="expected: a number of at least 1")
+    work = _Starts(list(starts), attempts)
+    while work.waiting or work.starting:
+        while work.waiting and len(work.starting) < most:
+            work.start(work.waiting.popleft())
+        for number in sorted(work.starting):
+            work.look_at(number)
         time.sleep(_POLLED_EVERY_S)
-    return [query for query in queries if query is not None]
+    return work.started()
 
 
-def _gave_up(query: StreamingQuery) -> bool:
-    error = query.exception()
-    return error is not None and _GAVE_UP in str(error)
+class _Starts:
+    """Queries by the number of their function.
+
+    Attributes:
+        waiting: those to start. starting: those that have no processes yet.
+    """
+
+    def __init__(self, functions: list[Callable[[], StreamingQuery]], attempts: int) -> None:
+        self._functions = functions
+        self._attempts = attempts
+        self._tried = [0] * len(functions)
+        self._queries: list[StreamingQuery | None] = [None] * len(functions)
+        self._reasons: dict[int, Exception] = {}
+        self.waiting = deque(range(len(functions)))
+        self.starting: set[int] = set()
+
+    def start(self, number: int) -> None:
+        self._tried[number] += 1
+        self._queries[number] = None
+        try:
+            self._queries[number] = self._functions[number]()
+        except Exception as error:  # noqa: BLE001 - the handles of the other queries must not be lost
+            if not self._waits_again(number, error):
+                self._reasons[number] = error
+        else:
+            self.starting.add(number)
+
+    def look_at(self, number: int) -> None:
+        query = self._queries[number]
+        assert query is not None, "it was started"
+        if query.isActive and query.status["message"].startswith(_STARTING):
+            return
+        self.starting.remove(number)
+        if not query.isActive:
+            self._waits_again(number, query.exception())
+
+    def _waits_again(self, number: int, error: Exception | None) -> bool:
+        if _GAVE_UP not in str(error) or self._tried[number] >= self._attempts:
+            return False
+        LOG.warning("Spark gave up on the Python process of a query, which is started again")
+        self.waiting.append(number)
+        return True
+
+    def started(self) -> list[StreamingQuery]:
+        if self._reasons:
+            reasons = dict(sorted(self._reasons.items()))
+            said = (f"number {number + 1}: {_first_line(error)}" for number, error in reasons.items())
+            raise StartError(
+                f"{len(reasons)} of {len(self._queries)} queries could not be started: {'; '.join(said)}",
+                queries=self._queries,
+                reasons=list(reasons.values()),
+                remedy="correct these and start them again; the others were started: the attribute queries "
+                "of this error has them, and so has spark.streams.active",
+            ) from next(iter(reasons.values()))
+        return [query for query in self._queries if query is not None]
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

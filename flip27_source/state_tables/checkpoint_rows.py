@@ -155,6 +155,7 @@ def _checkpoint_row(history: History, name: CheckpointName, document: Checkpoint
         "data_losses": raw.ledger.loss_count,
         "sized": None if raw.times is None or raw.times.decided is None else canonical(raw.times.decided),
         "event_time": None if raw.event_time is None else canonical(raw.event_time),
+        "horizon": None if raw.horizon is None else canonical(raw.horizon),
         "actions": len(actions),
         "delayed_actions": sum(page.count - page.done for page in raw.delayed),
         "report_demand": raw.reports,

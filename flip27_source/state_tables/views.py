@@ -108,6 +108,12 @@ _view(
         "delay that loses nothing of its batch and the backlog, and how many splits were found too "
         "late; JSON",
     ),
+    Column(
+        "horizon",
+        _STRING,
+        "with `maxEventTimeDrift` or `replaySpeed`: the event time after which nothing is in its batch, what "
+        "holds the others back, and how many splits are paused; JSON",
+    ),
     _key("actions", _LONG, "side effects that are due and still to be performed"),
     _key("delayed_actions", _LONG, "side effects that wait for a time, such as the deletion of files"),
     _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),

@@ -20,9 +20,8 @@ from .engine import MicroBatchEngine
 from .injected_errors import Place, TracedLines, files_of
 from .law import SHOWN, Disagreement, TrivialInput
 from .provenance import came
-from .source_run import REST_MS, SourceCheck
+from .source_run import RERUN_FROM, REST_MS, SourceCheck, crash_once
 from .spark_side import Row
-from .steps import Crashed, Step
 
 MOST_CHANGES = 6
 """How often ``change`` is called in a run."""
@@ -132,15 +131,9 @@ def _changed(check: SourceCheck, changes: Changes, *, restarts: bool = False) ->
 
 def _changed_in_crashes(check: SourceCheck, changes: Changes) -> MicroBatchEngine:
     engine = check.engine()
-    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
+    for step in RERUN_FROM:
         _change(engine, changes)
-        engine.crash_at(step)
-        try:
-            engine.process_all_available()
-        except Crashed:
-            changes.change()
-            engine.restart()
-            engine.process_all_available()
+        crash_once(engine, step, changes.change)
     return engine
 
 

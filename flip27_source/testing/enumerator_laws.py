@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..coordination.split_rules import SplitRules
 from ..enumerator import Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
+from ..enumerator_mixins import FollowsEventTime
 from ..errors import OptionError
 from ..reader import SplitReader
 from ..source import Source
@@ -20,7 +21,9 @@ from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enf
 from .under_test import GivenSource, under_test
 
 MOST_CUTS = 12
-"""Maximum number of points of a run at which a snapshot is taken and restored."""
+"""Maximum number of points of a run at which a snapshot is taken and restored, and of cuts of a split."""
+
+_LAST_US = 2**62
 
 
 @dataclass(slots=True, kw_only=True)
@@ -254,6 +257,30 @@ def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:
                 raise Disagreement(f"a range was cut from {split!r:.200}, but the rest is as large as before")
 
 
+def _event_times_advance_and_horizons_are_kept(subject: EnumeratorUnderTest) -> None:
+    run = subject.run()
+    enumerator: Any = run.enumerator
+    for split in run.drain() if isinstance(run.enumerator, FollowsEventTime) else ():
+        at: Any = split
+        for _ in range(MOST_CUTS):
+            time_us = enumerator.event_time_at(at)
+            cut = enumerator.bound_split(at, Budget(rows=3, files=1))
+            if time_us is not None:
+                within = enumerator.bound_split(at, Budget(latest_us=time_us - 1))
+                agree(f"what is before {time_us}, the event time of {at!r:.200}", within, None)
+                unbounded = enumerator.bound_split(at, Budget(rows=3, files=1, latest_us=_LAST_US))
+                agree("a cut with a horizon after all event times", unbounded, cut)
+            if cut is None or cut.rest is None:
+                break
+            then_us = enumerator.event_time_at(cut.rest)
+            if time_us is not None and (then_us is None or then_us < time_us):
+                raise Disagreement(
+                    f"event_time_at goes back from {time_us} to {then_us}, from {at!r:.200} to its rest "
+                    f"{cut.rest!r:.200}"
+                )
+            at = cut.rest
+
+
 def _ranges_are_cut_off(subject: EnumeratorUnderTest) -> None:
     rules: SplitRules[Any] = SplitRules(enumerator_type=subject.source.enumerator_type)
     run = subject.run()
@@ -295,12 +322,8 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     agree("added splits that a restored run finds", _ids(subject.run(stored).drain()), _ids(new))
 
 
-def _splits_are_values(subject: EnumeratorUnderTest) -> None:
-    check_frozen(subject.source.enumerator_type)
-
-
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
-    Law(SPLITS_ARE_VALUES, _splits_are_values),
+    Law(SPLITS_ARE_VALUES, lambda subject: check_frozen(subject.source.enumerator_type)),
     Law("the enumerator runs out of splits", _comes_to_an_end),
     Law("split ids are unique", _ids_are_unique),
     Law("another enumerator finds the same splits with the same ids", _another_finds_the_same),
@@ -323,6 +346,10 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law("a bounded run assigns all splits and then ends", _a_bounded_run_ends),
     Law("a completion may be reported twice (R7)", _completion_may_be_reported_again),
     Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
+    Law(
+        "event times of live splits never go back, and horizons are kept",
+        _event_times_advance_and_horizons_are_kept,
+    ),
     Law("is_cut_off tells ranges from splits that are read whole", _ranges_are_cut_off),
     Law("what asynchronous work is given does not change", _arguments_are_values),
     Law("added splits are found once", _what_is_added_is_found_once),

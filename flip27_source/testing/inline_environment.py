@@ -117,12 +117,13 @@ def inline_environment(
     given = Environment(
         now_ms=now_ms,
         steady_ms=steady_ms or now_ms,
-        pause=lambda _seconds: None,
         cores=cores,
         new_runner=InlineRunner,
         new_actions=InlineActions
         if performs_actions
         else lambda _perform: InlineActions(lambda _action: None),
         run_in_background=lambda work: work(),
+        pause=lambda _seconds: None,
+        application_folder=lambda: None,
     )
     return given if new_random is None else replace(given, new_random=new_random)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import msgspec
 
 from ..coordination.checkpoints import Snapshot
 from ..segment import Segment
+from ..values.differences import field_names
 
 LARGE_BYTES = 1_000_000
 """Fields of a state or of a split that are larger, as JSON, cause a warning."""
@@ -43,11 +43,8 @@ def _sizes(snapshot: Snapshot[Any]) -> Iterator[tuple[int, str]]:
 
 
 def _fields(value: Any) -> list[tuple[str, Any]]:
-    if dataclasses.is_dataclass(value):
-        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-    if isinstance(value, msgspec.Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    return [("", value)]
+    names = field_names(value)
+    return [("", value)] if names is None else [(name, getattr(value, name)) for name in names]
 
 
 def _size(value: Any) -> int:

@@ -32,10 +32,10 @@ from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
 from .injected_errors import FEW_ERRORS, MOST_ERRORS, check_errors
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .reader_run import ReaderRun
-from .source_run import PARTS, REST_MS, SourceCheck, rows_of_splits
+from .source_run import PARTS, RERUN_FROM, REST_MS, SourceCheck, crash_once, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
-from .steps import Crashed, Step, Victim
+from .steps import Step, Victim
 from .tasks import Speculation
 from .under_test import GivenSource, SourceUnderTest, under_test
 
@@ -334,16 +334,11 @@ def _grown_in_crashes(
     """
     assert check.grow is not None
     engine = check.engine(given, **more)
-    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
+    for step in RERUN_FROM:
         engine.process_all_available()
         engine.now_ms += REST_MS
         check.grow()
-        engine.crash_at(step)
-        try:
-            engine.process_all_available()
-        except Crashed:
-            check.grow()
-            engine.restart()
+        crash_once(engine, step, check.grow)
     return engine
 
 
@@ -356,15 +351,9 @@ def _updates(check: SourceCheck) -> None:
             "the class of its reader or enumerator, or leave update out"
         )
     before = check.ended_engine(check.given).rows
-    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
+    for step in RERUN_FROM:
         engine = check.engine()
-        engine.crash_at(step)
-        try:
-            engine.process_all_available()
-        except Crashed:
-            check.update()
-            engine.restart()
-        engine.process_all_available()
+        crash_once(engine, step, check.update)
         after = check.ended_engine(check.given).rows
         if sorted(map(repr, after)) == sorted(map(repr, before)):
             raise TrivialInput("update has changed no row: change at least one at every call")
@@ -390,17 +379,13 @@ def _errors(check: SourceCheck) -> None:
     )
 
 
-def _splits_are_values(check: SourceCheck) -> None:
-    check_frozen(check.given.resolve().enumerator_type)
-
-
 def _of_changes(law: Callable[[SourceCheck, Changes], None]) -> Callable[[SourceCheck], None]:
     """The law, for sources of changes only."""
     return lambda check: None if check.changes is None else law(check, check.changes)
 
 
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
-    Law(SPLITS_ARE_VALUES, _splits_are_values),
+    Law(SPLITS_ARE_VALUES, lambda check: check_frozen(check.given.resolve().enumerator_type)),
     Law("an undisturbed run ends and delivers every row", _comes_to_rest),
     Law("every row exactly once, at any parallelism", _undisturbed),
     Law("a batch read gives the same rows", _a_batch_read),

@@ -23,7 +23,7 @@ from .law import Disagreement, agree_in_any_order
 from .provenance import told
 from .reader_run import ReaderRun
 from .spark_side import Row
-from .steps import CrashPoint, Passing, Step, Victim
+from .steps import Crashed, CrashPoint, Passing, Step, Victim
 from .under_test import SourceUnderTest
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 REST_MS = 3_600_000
 """After this time, every source that waits between two rounds of discovery runs another round."""
+RERUN_FROM = (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN)
+"""Steps after which a crash has a batch run again: planned anew, read again in part, and delivered again."""
 _SMALL = Budget(files=1, rows=1, bytes=1)
 PARTS = 3
 """Approximate number of batches into which a source is divided."""
@@ -221,6 +223,17 @@ def as_spark_sees(rows: Sequence[Row], schema: pa.Schema) -> Sequence[Row]:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return rows
     return list(zip(*columns, strict=True))
+
+
+def crash_once(engine: MicroBatchEngine, step: Step, act: Callable[[], object]) -> None:
+    """Read what is there; if the driver comes to ``step``, it crashes, and ``act`` is called meanwhile."""
+    engine.crash_at(step)
+    try:
+        engine.process_all_available()
+    except Crashed:
+        act()
+        engine.restart()
+        engine.process_all_available()
 
 
 def asking_twice(enumerator: type[SplitEnumerator[Any]]) -> type[SplitEnumerator[Any]]:

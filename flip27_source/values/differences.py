@@ -48,7 +48,7 @@ def _difference(given: Any, back: Any, at: str, depth: int) -> str | None:
     for container, compare in _CONTAINERS.items():
         if isinstance(back, container):
             return compare(given, back, at, depth)
-    names = _field_names(back)
+    names = field_names(back)
     if names is None:
         return None if isinstance(given, kind) and _same(given, back) else _changed(given, back, at)
     if type(given) is not kind:
@@ -159,10 +159,10 @@ def _items(value: Any, at: str) -> Iterable[tuple[str, Any]]:
         return ((f"{at}[{key!r:.100}]", item) for key, item in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return ((f"{at}[{index}]", item) for index, item in enumerate(value))
-    return ((f"{at}.{name}", getattr(value, name, None)) for name in _field_names(value) or ())
+    return ((f"{at}.{name}", getattr(value, name, None)) for name in field_names(value) or ())
 
 
-def _field_names(value: Any) -> tuple[str, ...] | None:
+def field_names(value: Any) -> tuple[str, ...] | None:
     """The fields of a dataclass, a Struct or an attrs class; None for any other value."""
     kind = type(value)
     if dataclasses.is_dataclass(kind):

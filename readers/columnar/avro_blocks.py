@@ -6,6 +6,7 @@ What must not live here: the content of blocks.
 from __future__ import annotations
 
 import bz2
+import io
 import json
 import lzma
 import zlib
@@ -16,13 +17,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.readers.columnar.varints import exactly, signed, varint
 from flip27_source.readers.files.input import damaged
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _FIRST_SEARCH_BYTES = 1 << 16
 _MOST_SEARCH_BYTES = 16 << 20
-_MOST_VARINT_BYTES = 10
 _MOST_HEADER_BYTES = 64 << 20
 
 
@@ -56,25 +57,21 @@ class AvroBlock:
     data: bytes
 
 
-class _EndOfFileError(Exception):
-    """The file ends within a value."""
-
-
 def read_header(stream: BinaryIO, path: str) -> AvroHeader:
     """Read the header from ``stream`` at position 0; afterwards ``stream`` is at the first block."""
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise damaged(path, "byte 0: the file does not start like an Avro file")
     try:
         meta: dict[str, bytes] = {}
-        while count := _varint(stream):
+        while count := signed(varint(stream)):
             if count < 0:  # a negative count is followed by the size of the block
-                _varint(stream)
+                varint(stream)
             for _ in range(abs(count)):
                 name = _sized(stream).decode()
                 meta[name] = _sized(stream)
-        sync = _exactly(stream, _SYNC_BYTES)
+        sync = exactly(stream, _SYNC_BYTES)
         schema = json.loads(meta["avro.schema"])
-    except (_EndOfFileError, KeyError, ValueError, RecursionError) as error:
+    except (EOFError, KeyError, ValueError, RecursionError) as error:
         raise damaged(path, f"its header, up to byte {stream.tell()}: {error!r}") from None
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS:
@@ -92,9 +89,9 @@ def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterato
     while position < split.length and (split.end is None or position < split.end):
         try:
             records, size = _block_header(stream, position, split)
-            stored = _exactly(stream, size)
+            stored = exactly(stream, size)
             _check_mark(stream, header)
-        except (_EndOfFileError, ValueError) as error:
+        except (EOFError, ValueError) as error:
             raise damaged(split.path, f"block at byte {position}: {error}") from None
         try:
             data = decompress(stored)
@@ -118,7 +115,7 @@ def _first_block(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> int:
         _, size = _block_header(stream, position, split)
         stream.seek(stream.tell() + size)
         _check_mark(stream, header)
-    except (_EndOfFileError, ValueError) as error:
+    except (EOFError, ValueError) as error:
         where = f"block at byte {position}, which ends in the range from byte {split.start} on"
         raise damaged(split.path, f"{where}: {error}") from None
     return stream.tell()
@@ -142,51 +139,27 @@ def _last_block(stream: BinaryIO, header: AvroHeader, end: int) -> int:
 
 def _block_header(stream: BinaryIO, position: int, split: FileSplit) -> tuple[int, int]:
     """The number of records and of bytes of the block at ``position``."""
-    records = _varint(stream)
-    size = _varint(stream)
+    records = signed(varint(stream))
+    size = signed(varint(stream))
     if records < 0 or not 0 <= size <= split.length - position:
         raise ValueError(f"a block of {records} records in {size} bytes")
     return records, size
 
 
 def _check_mark(stream: BinaryIO, header: AvroHeader) -> None:
-    if _exactly(stream, _SYNC_BYTES) != header.sync:
+    if exactly(stream, _SYNC_BYTES) != header.sync:
         raise ValueError("the block does not end with the mark of this file")
 
 
-def _varint(stream: BinaryIO) -> int:
-    number = shift = 0
-    while True:
-        byte = _exactly(stream, 1)[0]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1)
-        shift += 7
-        if shift >= 7 * _MOST_VARINT_BYTES:
-            raise ValueError("a number has more than 10 bytes")
-
-
 def _sized(stream: BinaryIO) -> bytes:
-    size = _varint(stream)
+    size = signed(varint(stream))
     if not 0 <= size <= _MOST_HEADER_BYTES:
         raise ValueError(f"a header field of {size} bytes")
-    return _exactly(stream, size)
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise _EndOfFileError(f"the file ends after {len(data)} of {size} bytes")
-    return data
+    return exactly(stream, size)
 
 
 def _snappy(stored: bytes) -> bytes:
-    size = shift = 0
-    for byte in stored[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size = varint(io.BytesIO(stored))
     data = bytes(pa.decompress(stored[:-4], size, codec="snappy", asbytes=True))
     if zlib.crc32(data) != int.from_bytes(stored[-4:], "big"):
         raise ValueError("its checksum does not match")

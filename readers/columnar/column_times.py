@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from flip27_source.errors import DiscoveryError
 from flip27_source.event_time import EventTimeRange, local_range
+from flip27_source.schemas.column_names import place_of_name
 
 _DAY_US = 86_400_000_000
 
@@ -17,17 +18,15 @@ def place_of_column(path: str, names: Sequence[str], column: str) -> int:
     Raises:
         DiscoveryError: there is no such column.
     """
-    if column in names:
-        return names.index(column)
-    alike = [number for number, name in enumerate(names) if name.lower() == column.lower()]
-    if len(alike) != 1:
+    place = place_of_name(column, names)
+    if place is None:
         raise DiscoveryError(
             f"{path} has no column {column} (option eventTimeColumn); its columns are {list(names[:30])}",
             remedy="set eventTimeColumn to a column of timestamps or dates that all files have; or set "
             "eventTimePattern, if the paths have dates; or leave the file out with pathGlobFilter, or with "
             "flip27 edit skip if it waits already",
         )
-    return alike[0]
+    return place
 
 
 def range_of_days(earliest: int, latest: int, zone: dt.tzinfo) -> EventTimeRange:

@@ -72,9 +72,7 @@ def orc_conversions(zone: str) -> Conversions:
             local = pc.floor_temporal(column, unit="second").cast(_CLOCK_TIME)
             offset = pc.subtract(instants(local, _CLOCK_TIME), local).cast(pa.int64())
             numbers = pc.add(numbers, pc.multiply(offset, 1000))
-        return pa.array(
-            [None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers.to_pylist()], _SECONDS
-        )
+        return _each(lambda ns: Decimal(ns).scaleb(-9))(numbers, _SECONDS)
 
     def numbers_of(numbers: Cast, stored: IsType) -> Conversions:
         """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
@@ -180,9 +178,7 @@ def _as_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
             .cast(target)
         )
     # Arrow's cast to a larger scale overflows silently.
-    return pa.array(
-        [None if value is None else _fitting(Decimal(value), target) for value in column.to_pylist()], target
-    )
+    return _each(lambda value: _fitting(Decimal(value), target))(column, target)
 
 
 def _fitting(number: Decimal, target: pa.DataType) -> Decimal:
@@ -199,13 +195,10 @@ def _as_float32(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _as_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Decimals as floating-point numbers whose shortest text or exact value equals the decimal."""
-    decimals = column.to_pylist()
     # Arrow's cast of a decimal does not always give the nearest number.
-    floats = pa.array(
-        [None if value is None else format(value, "f") for value in decimals], pa.string()
-    ).cast(target)
+    floats = _each(lambda value: format(value, "f"))(column, pa.string()).cast(target)
     kind = target.to_pandas_dtype()
-    for value, number in zip(decimals, floats.to_pylist(), strict=True):
+    for value, number in zip(column.to_pylist(), floats.to_pylist(), strict=True):
         if value is not None and value not in (Decimal(str(kind(number))), Decimal(number)):
             raise pa.ArrowInvalid(f"{value} has too many digits")
     return floats
@@ -213,12 +206,10 @@ def _as_float(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _float_as_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Floats as the decimals of their shortest texts; as in Spark, a float becomes a double first."""
-    doubles = column.cast(pa.float64()).to_pylist()
-    for value in doubles:
-        if value is not None and not math.isfinite(value):
-            raise pa.ArrowInvalid(f"{value} is not a decimal")
-    numbers = [None if value is None else _fitting(Decimal(repr(value)), target) for value in doubles]
-    return pa.array(numbers, target)
+    doubles = column.cast(pa.float64())
+    for value in doubles.filter(pc.invert(pc.is_finite(doubles))):
+        raise pa.ArrowInvalid(f"{value} is not a decimal")
+    return _each(lambda value: _fitting(Decimal(repr(value)), target))(doubles, target)
 
 
 def _java_text(number: float) -> str:

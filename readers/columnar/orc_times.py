@@ -7,6 +7,7 @@ numbers are those of ``orc_proto.proto``.
 from __future__ import annotations
 
 import datetime as dt
+import io
 from collections.abc import Iterator, Mapping
 
 from flip27_source.errors import DiscoveryError, OptionError
@@ -17,6 +18,7 @@ from flip27_source.readers.columnar.column_times import (
     place_of_column,
     range_of_days,
 )
+from flip27_source.readers.columnar.varints import signed, varint
 
 _FOOTER = 2
 _TYPES, _STATISTICS = 4, 7
@@ -75,7 +77,7 @@ def times_in_tail(
     found = [one for field in (first, first + 1) for one in bounds.get(field, ()) if isinstance(one, int)]
     if len(found) != 2:
         raise no_statistics(path, column)
-    earliest, latest = ((one >> 1) ^ -(one & 1) for one in found)
+    earliest, latest = map(signed, found)
     if is_local_time:
         return EventTimeRange(earliest, latest)
     if kind == _DATE:
@@ -97,19 +99,12 @@ def _slack_ms(time_ms: int) -> int:
 def _parsed(message: bytes) -> _Message:
     """The fields of a protobuf message: its numbers as they are stored, and its texts and messages."""
     fields: dict[int, list[int | bytes]] = {}
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        wire, value = key & 7, 0
-        if wire == 0:
-            value, place = _varint(message, place)
-            fields.setdefault(key >> 3, []).append(value)
-            continue
-        size = {1: 8, 5: 4}.get(wire, 0)
-        if wire == 2:
-            size, place = _varint(message, place)
-        fields.setdefault(key >> 3, []).append(message[place : place + size])
-        place += size
+    stream = io.BytesIO(message)
+    while stream.tell() < len(message):
+        key = varint(stream)
+        wire, number = key & 7, varint(stream) if key & 7 in (0, 2) else 0
+        value = stream.read(number if wire == 2 else {1: 8, 5: 4}.get(wire, 0)) if wire else number
+        fields.setdefault(key >> 3, []).append(value)
     return fields
 
 
@@ -119,19 +114,6 @@ def _bytes(message: _Message, field: int) -> bytes:
 
 
 def _varints(packed: bytes) -> Iterator[int]:
-    place = 0
-    while place < len(packed):
-        value, place = _varint(packed, place)
-        yield value
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number, and the place after it."""
-    value = shift = 0
-    while True:
-        byte = message[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
+    stream = io.BytesIO(packed)
+    while stream.tell() < len(packed):
+        yield varint(stream)

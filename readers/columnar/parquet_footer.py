@@ -8,9 +8,11 @@ group adds no level, so the column data stays unchanged. The only I/O is reading
 
 from __future__ import annotations
 
+import io
 import struct
-from dataclasses import dataclass
 from typing import Any
+
+from flip27_source.readers.columnar.varints import exactly, signed, varint
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
@@ -24,10 +26,6 @@ _REPEATED_GROUP_OF_ONE = b"\x35\x04\x18\x04list\x15\x02\x00"
 """The schema element of a repeated group with the name list and one child."""
 
 
-class _NotThriftError(Exception):
-    """The bytes are not a valid footer."""
-
-
 def with_plain_lists(source: Any) -> bytes | None:
     """A file with only the footer of this file, in the current list format; None if it is damaged.
 
@@ -39,7 +37,7 @@ def with_plain_lists(source: Any) -> bytes | None:
         return None
     try:
         rewritten = _with_plain_lists(footer)
-    except (_NotThriftError, IndexError, RecursionError):
+    except (ValueError, EOFError, RecursionError):
         return None
     return _MAGIC + rewritten + struct.pack("<I", len(rewritten)) + _MAGIC
 
@@ -97,41 +95,44 @@ def _list_header_of(count: int) -> bytes:
     return bytes([0xF0 | _STRUCT, *size, count])
 
 
-@dataclass(slots=True)
 class _Compact:
     """Parses data in Thrift's compact protocol."""
 
-    data: bytes
-    position: int = 0
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._stream = io.BytesIO(data)
+
+    @property
+    def position(self) -> int:
+        return self._stream.tell()
 
     def fields(self) -> Any:
         """The number and type of each field of a struct; the caller reads or skips each value."""
         number = 0
         while header := self._byte():
             delta, kind = header >> 4, header & 0x0F
-            number = number + delta if delta else self._zigzag()
+            number = number + delta if delta else signed(varint(self._stream))
             yield number, kind
 
     def structs(self) -> list[bytes]:
         """The encoded structs of a list."""
         count, kind = self._list_header()
         if kind != _STRUCT:
-            raise _NotThriftError(f"a list of {kind}")
+            raise ValueError(f"a list of {kind}")
         encoded = []
         for _ in range(count):
             start = self.position
             self.skip(_STRUCT)
-            encoded.append(self.data[start : self.position])
+            encoded.append(self._data[start : self.position])
         return encoded
 
     def skip(self, kind: int, *, in_list: bool = False) -> None:
         if kind in _FIXED_BYTES:
-            self.position += 1 if in_list and kind < 3 else _FIXED_BYTES[kind]
+            self._stream.seek(1 if in_list and kind < 3 else _FIXED_BYTES[kind], io.SEEK_CUR)
         elif kind in (4, 5, 6):
-            self._varint()
+            varint(self._stream)
         elif kind == _BINARY:
-            size = self._varint()
-            self.position += size
+            exactly(self._stream, varint(self._stream))
         elif kind in (_LIST, _SET):
             count, inner = self._list_header()
             for _ in range(count):
@@ -140,28 +141,14 @@ class _Compact:
             for _, inner in self.fields():
                 self.skip(inner)
         else:
-            raise _NotThriftError(f"a value of type {kind}")
-        if self.position > len(self.data):
-            raise _NotThriftError("it ends within a value")
+            raise ValueError(f"a value of type {kind}")
+        if self.position > len(self._data):
+            raise ValueError("it ends within a value")
 
     def _list_header(self) -> tuple[int, int]:
         header = self._byte()
         count = header >> 4
-        return self._varint() if count == 15 else count, header & 0x0F
+        return varint(self._stream) if count == 15 else count, header & 0x0F
 
     def _byte(self) -> int:
-        self.position += 1
-        return self.data[self.position - 1]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
+        return exactly(self._stream, 1)[0]

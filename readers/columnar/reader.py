@@ -98,7 +98,7 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
 
 def names_to_read(split: FileSplit, columns: NamedColumns, names: Sequence[str]) -> list[str]:
     """The file's names of the columns to read: those of the schema, and the one that tells a row's bucket."""
-    needed = split.bucket.name_among(list(names)) if split.bucket else None
+    needed = split.bucket.name_among(names) if split.bucket else None
     wanted = columns.names_to_read
     return wanted if needed is None or needed in wanted else [*wanted, needed]
 

@@ -43,6 +43,7 @@ from flip27_source.file_systems.paths import (
     open_listed,
     says_gone,
 )
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.options import Option, Options, ReadingOption, boolean
 from flip27_source.readers.files.web_files import downloaded, gives_parts
 from flip27_source.source_options import PATH
@@ -323,7 +324,7 @@ def reading(path: str, options: Options) -> Iterator[None]:
         )
         reason = f"{type(error).__name__}: {error}" if is_of_system else answer_text(error)
         # The libraries of object stores have their own errors, and some contain credentials.
-        reason = without_secrets(reason, options)
+        reason = Hidden(options.with_prefix(_STORAGE)).in_text(reason)
         if says_gone(error, path):
             if (folder := _missing_folder(path, options)) is not None:
                 raise AccessError(
@@ -380,25 +381,6 @@ def damaged(path: str, how: str) -> CorruptFileError:
     return CorruptFileError(
         f"{path} is truncated or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
     )
-
-
-def without_secrets(message: str, options: Options) -> str:
-    """``message`` with the values of all ``storage.*`` options masked."""
-    for secret in sorted(set(_texts(options.with_prefix(_STORAGE))), key=len, reverse=True):
-        if len(secret) > 2:
-            message = message.replace(secret, "***")
-    return message
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif not isinstance(value, bool) and value is not None:
-        yield str(value)
 
 
 def _is_damage(path: str, error: Exception) -> bool:

@@ -21,11 +21,12 @@ from flip27_source.access_errors import BUSY, status_cause
 from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
 from flip27_source.errors import AccessError, SplitReadError
+from flip27_source.file_systems.secrets_in_texts import spellings
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 from flip27_source.readers.http_api import options as opts
-from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
+from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in
 
 T = TypeVar("T")
 
@@ -115,8 +116,8 @@ class HttpClient:
         asked = {"Accept": "application/json", "Cache-Control": "no-cache"}
         self._headers = {**asked, **checked_headers(headers)}
         credentials = [self._credential.token, *credentials_in(headers)]
-        self._credentials = spellings(credentials)
-        self._hidden = spellings([*credentials, *headers.values()])
+        self._credentials = spellings(credentials, shortest=4)
+        self._hidden = spellings([*credentials, *headers.values()], shortest=4)
         self._policy = RetryPolicy(
             retries=options[opts.HTTP_RETRIES], longest_pause_s=options[opts.MAX_BACKOFF]
         )

@@ -1,11 +1,10 @@
-"""The credential of the http reader: its source, its place in a request, and its spellings."""
+"""The credential of the http reader: its source and its place in a request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 from flip27_source.enumerators.http_api.urls import with_params
 from flip27_source.environment_variables import variable_of
@@ -78,13 +77,3 @@ def credentials_in(headers: Mapping[str, str]) -> list[str]:
 
 def _fits_header(value: str) -> bool:
     return all(" " <= char <= "\xff" and char != "\x7f" for char in value)
-
-
-def spellings(secrets: list[str]) -> list[str]:
-    """The spellings of secrets in URLs, JSON and quotations, longest first; very short texts are skipped."""
-    spelled: set[str] = set()
-    for text in secrets:
-        if len(text) > 3:
-            spelled |= {text, quote(text), quote(text, safe=""), quote_plus(text), text.replace("/", r"\/")}
-    spelled |= {repr(text)[1:-1] for text in spelled}
-    return sorted(spelled, key=len, reverse=True)

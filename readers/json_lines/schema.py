@@ -28,7 +28,7 @@ from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines import options as opts
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
-from flip27_source.readers.schemas.merging import wider_number
+from flip27_source.readers.schemas.merging import nested_names, wider_number
 from flip27_source.schemas.new_columns import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -186,21 +186,16 @@ def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: lis
             yield from first_lines(split, options).split(b"\n")
 
 
-def _refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
+def _refuse_names_that_differ_in_case(fields: Iterable[pa.Field]) -> None:
     """Raise SchemaError for fields, on any level, that Spark cannot distinguish."""
-    names: dict[str, str] = {}
-    for field in fields:
-        other = names.setdefault(field.name.lower(), field.name)
-        if other != field.name:
+    names: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for path in nested_names(fields):
+        other = names.setdefault(tuple(map(str.lower, path)), path)
+        if other != path:
             raise SchemaError(
-                f"the fields {inside}{other} and {inside}{field.name} of the JSON lines differ only in case",
+                f"the fields {'.'.join(other)} and {'.'.join(path)} of the JSON lines differ only in case",
                 remedy="give a schema with one of them; rescuedDataColumn keeps the other",
             )
-        kind = field.type
-        while types.is_list(kind):
-            kind = kind.value_type
-        if types.is_struct(kind):
-            _refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
 
 
 def _finished_fields(fields: _Fields, drop_all_null: bool) -> list[pa.Field]:

@@ -102,7 +102,7 @@ class Part(NamedTuple):
         statements = begin + np.flatnonzero(np.isin(kinds, _STATEMENTS))
         return bool(np.isin(kinds, (_XID, _XA_PREPARE)).any()) or any(
             self.transactions[-1].flags & _STANDALONE or self.statement(event).ending
-            for event in statements.tolist()
+            for event in statements[::-1].tolist()
         )
 
 
@@ -257,8 +257,7 @@ class WindowLog:
                     if rows is not None and rows.table is not table:
                         # The table had other columns before, in transactions that have ended.
                         yield pending.pop(table.table)
-                        rows = None
-                    rows = rows or pending.setdefault(table.table, TableRows(table, part, []))
+                    rows = pending.setdefault(table.table, TableRows(table, part, []))
                 rows.events.append(event)
         yield from self._taken()
 
@@ -294,7 +293,8 @@ class WindowLog:
                 self._delivered_to = transaction.position
                 yield Emptied(table=emptied, transaction=transaction, seq=position - transaction.position)
             where = f"at {position_text(position)} of the log"
-            for table, loss in statement.losses(self.is_wanted, {*self.rules, *self.window.known}):
+            known = {*self.rules, *self.window.known, *(one.table for one in self._described.values() if one)}
+            for table, loss in statement.losses(self.is_wanted, known):
                 rule = self.rules.get(table)
                 if loss in LASTING or rule is None or rule.chunks_have(position) != {True}:
                     self.report_loss(f"{table} was {loss.value.format(where)}")
@@ -302,12 +302,15 @@ class WindowLog:
     def _end(self, statement: Statement, event: int, part: Part) -> None:
         """Follow a statement that ends a transaction or a part of one."""
         begin, transaction = part.at(event)
-        if statement.savepoint is not None:
-            self._savepoints[statement.savepoint] = event
+        if (savepoint := statement.savepoint) is not None and savepoint.isascii():
+            self._savepoints[savepoint] = event
+        elif savepoint is not None:
+            # The server takes some different letters for the same, such as é and e.
+            self._savepoints.clear()
         elif statement.ending == "ROLLBACK":
-            self._undo(begin, transaction)
+            self._undo(begin, begin, transaction)
         elif statement.undone_to is not None:
-            self._undo(max(begin, self._savepoints.get(statement.undone_to, -1)), transaction)
+            self._undo(begin, self._savepoints.get(statement.undone_to, -2), transaction)
         if transaction.flags & _COMPLETES_XA:
             changed = self.prepared.pop(transaction.xid, None)
             if statement.ending == "COMMIT" and (changed is None or any(map(self.is_wanted, changed))):
@@ -330,17 +333,23 @@ class WindowLog:
                     remedy=f"do not change these tables in XA transactions; {START_AGAIN}",
                 )
 
-    def _undo(self, since: int, transaction: Transaction) -> None:
-        """Drop the rows of the last transaction that come after an event; -1: all of them in the block."""
-        if since < 0 and self._delivered_to >= transaction.position:
+    def _undo(self, begin: int, since: int, transaction: Transaction) -> None:
+        """Drop the rows of the last transaction that come after an event of the block.
+
+        Args:
+            begin: the event with which the transaction begins; -1 if it is in another block.
+            since: the event; if it is before ``begin``, it was not found.
+        """
+        has_rows = any(rows.events[-1] > begin for rows in self._pending.values())
+        if (since < begin and has_rows) or (since < 0 and self._delivered_to >= transaction.position):
             raise SplitReadError(
-                f"the large transaction at {position_text(transaction.position)} of the log was undone in "
-                "part, after some of its rows were delivered",
-                remedy="do not change tables of another engine than InnoDB in such transactions; "
-                f"{START_AGAIN}",
+                f"the transaction at {position_text(transaction.position)} of the log was undone in part, "
+                "after rows of it were delivered, because it is large, or to a savepoint that is not found",
+                remedy="do not change tables of another engine than InnoDB in large transactions, and write "
+                f"savepoints in ASCII; {START_AGAIN}",
             )
         for table, rows in [*self._pending.items()]:
-            rows.events[:] = [event for event in rows.events if event <= since]
+            rows.events[:] = [event for event in rows.events if event <= max(begin, since)]
             if not rows.events:
                 del self._pending[table]
 

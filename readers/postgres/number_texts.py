@@ -19,6 +19,7 @@ from pyarrow import types
 
 from flip27_source.readers.postgres.parsers import Parse, UnfitError, parser, refuse
 from flip27_source.readers.scalars.text_bytes import bytes_of
+from flip27_source.readers.scalars.texts import SAFE_DIGITS, arrow_can_scale, plain_decimal
 from flip27_source.schemas.new_columns import MOST_DIGITS
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
@@ -28,7 +29,6 @@ NUMBERS = _INTEGERS | _FLOATS.keys() | {"numeric"}
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]{1,3})?")
 _SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
-_SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
 _ENOUGH = Context(prec=100)
 _EXACTLY = "no number of this type is equal to it"
 
@@ -66,7 +66,7 @@ def _integers(kind: pa.DataType) -> Parse:
             raise UnfitError(text, "the value is not a whole number")
         return int(number)
 
-    digits = _SAFE_DIGITS[kind.bit_width]
+    digits = SAFE_DIGITS[kind.bit_width]
     return parser(kind, ordinary=rf"-?[0-9]{{1,{digits}}}(?:\.0+)?", fast=fast, slow=slow, suits=_is_plain)
 
 
@@ -130,26 +130,12 @@ def _floats_of_integers(kind: pa.DataType, texts: pa.Array) -> pa.Array:
 
 
 def _decimals(kind: pa.DataType) -> Parse:
-    whole_digits = kind.precision - kind.scale
-    whole = rf"[0-9]{{1,{whole_digits}}}" if whole_digits else "0"
-    fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
-
-    ordinary = rf"-?{whole}{fraction}"
-
-    def are_ordinary(texts: pa.Array) -> bool:
-        return bool(pc.all(pc.match_substring_regex(texts, rf"\A{ordinary}\z"), min_count=0).as_py())
-
-    def suits(texts: pa.Array) -> bool:
-        # A longer number can overflow when Arrow appends zeros up to the scale.
-        most = bytes_of(texts).lengths.max(initial=0)
-        return _is_plain(texts) and (most <= MOST_DIGITS - kind.scale or are_ordinary(texts))
-
     return parser(
         kind,
-        ordinary=ordinary,
+        ordinary=plain_decimal(kind),
         fast=lambda texts: texts.cast(kind),
         slow=lambda text: _decimal(text, kind),
-        suits=suits,
+        suits=lambda texts: _is_plain(texts) and arrow_can_scale(texts, kind.scale),
     )
 
 

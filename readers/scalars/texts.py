@@ -36,6 +36,8 @@ _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
 _MOST_EXPONENT_DIGITS = 4
 _BEYOND_ALL_SCALES = 80
+SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
+"""The digits of which an integer has all numbers, by its bits."""
 _FIRST_GAP = {pa.float32(): 2.0**24, pa.float64(): 2.0**53}
 """From here on, a type of floats does not have every whole number."""
 _MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
@@ -86,7 +88,7 @@ def converter(
 
 def _number_parser(kind: pa.DataType, exact: bool) -> Converter | None:
     if types.is_integer(kind):
-        digits = {8: 2, 16: 4, 32: 9, 64: 18}[kind.bit_width]
+        digits = SAFE_DIGITS[kind.bit_width]
         limit = 1 << (kind.bit_width - 1)
         plain = rf"-?[0-9]{{1,{digits}}}"
         return _numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
@@ -96,16 +98,22 @@ def _number_parser(kind: pa.DataType, exact: bool) -> Converter | None:
         parser = _numbers(kind, b"-+.eE0123456789", plain, read_one)
         return partial(_exact_floats, parser, read_one) if exact else parser
     if types.is_decimal(kind):
-        fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
-        whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
-        plain = rf"-?{whole}{fraction}"
         return _numbers(
-            kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind, exact=exact)
+            kind,
+            b"-.0123456789",
+            plain_decimal(kind),
+            lambda text: decimal_of(text.replace(",", ""), kind, exact=exact),
         )
     if types.is_boolean(kind):
         # Only the letters of true and false, because Arrow also reads 0 and 1 as booleans.
         return _numbers(kind, b"truefalsTRUEFALS", r"(?i:true|false)", _boolean)
     return None
+
+
+def plain_decimal(kind: pa.DataType) -> str:
+    """The pattern of decimals, without exponent, that have a place for each digit."""
+    whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
+    return rf"-?{whole}" + (rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else "")
 
 
 def _numbers(kind: pa.DataType, characters: bytes, plain: str, read_one: Callable[[str], Any]) -> Converter:
@@ -125,7 +133,7 @@ def _numbers(kind: pa.DataType, characters: bytes, plain: str, read_one: Callabl
     def suits(texts: pa.Array) -> bool:
         if texts.null_count == len(texts):
             return True
-        if types.is_decimal(kind) and not _arrow_can_scale(texts, kind.scale):
+        if types.is_decimal(kind) and not arrow_can_scale(texts, kind.scale):
             return False
         text_bytes = bytes_of(texts)
         if b"0" in characters and text_bytes.lie_between("-", "9"):
@@ -136,7 +144,7 @@ def _numbers(kind: pa.DataType, characters: bytes, plain: str, read_one: Callabl
     return lambda texts: read_texts(texts, [spelling], read_one, kind)
 
 
-def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
+def arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     """True if Arrow's cast of these texts to a decimal of ``scale`` places cannot overflow.
 
     The cast overflows silently if a text has more digits than a decimal can hold, or if its digits before
@@ -144,7 +152,7 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     """
     lengths = bytes_of(texts).lengths
     most_whole = MOST_DIGITS - scale
-    if lengths.max() <= most_whole:
+    if lengths.max(initial=0) <= most_whole:
         return True
     if lengths.max() > MOST_DIGITS:
         return False

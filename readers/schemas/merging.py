@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyarrow import types
@@ -112,6 +112,17 @@ def without_null_type(schema: pa.Schema, replacement: pa.DataType) -> pa.Schema:
         return replacement if types.is_null(kind) else kind
 
     return pa.schema([(field.name, with_leaves(field.type, leaf)) for field in schema])
+
+
+def nested_names(fields: Iterable[pa.Field], *above: str) -> Iterator[tuple[str, ...]]:
+    """The names of fields and of the fields in structs, each after the names around it."""
+    for field in fields:
+        yield (*above, field.name)
+        kind = field.type
+        while types.is_list(kind):
+            kind = kind.value_type
+        if types.is_struct(kind):
+            yield from nested_names(kind, *above, field.name)
 
 
 def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> pa.Schema:

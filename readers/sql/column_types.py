@@ -19,6 +19,7 @@ from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.readers.columnar import conversions
 from flip27_source.readers.datetimes.calendars import localised
+from flip27_source.readers.schemas.merging import is_text
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
@@ -106,7 +107,7 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
     if dialect.name == "sqlite":
         return _of_sqlite(column, target)
     wants_text = pa.types.is_string(target) or pa.types.is_string(natural)
-    if dialect.cast_to_text is not None and wants_text and not _is_text(field.type):
+    if dialect.cast_to_text is not None and wants_text and not is_text(field.type):
         return dialect.cast_to_text(column)
     if dialect.name == "postgresql" and pa.types.is_list(natural) and named != "int2vector":
         return _flat_array(column, field.name, target, dialect)
@@ -208,11 +209,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
 def _nested(kind: pa.DataType) -> pa.DataType:
     """The type of a part of a nested type; a type that Spark lacks stays: the whole column becomes text."""
     known = _known(kind)
-    return kind if pa.types.is_string(known) and not _is_text(kind) else known
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return kind if pa.types.is_string(known) and not is_text(kind) else known
 
 
 def _check_values(column: pa.Array) -> None:
@@ -284,13 +281,13 @@ def _check_whole_numbers(column: pa.Array, result: pa.Array) -> None:
 
 def _refuse_other(kind: pa.DataType, target: pa.DataType) -> None:
     """Only texts are both times and other values: the unit of a number is not known."""
-    if not (_is_text(kind) or pa.types.is_string(target)):
+    if not (is_text(kind) or pa.types.is_string(target)):
         raise ValueError(f"{kind} is not converted to {target}; convert it with option query")
 
 
 def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
     """Raise ValueError for fractions that SQLite's driver has shortened because the column also has texts."""
-    if not (_is_text(column.type) and (pa.types.is_floating(target) or pa.types.is_integer(target))):
+    if not (is_text(column.type) and (pa.types.is_floating(target) or pa.types.is_integer(target))):
         return
     if pc.any(pc.match_substring_regex(column, _SHORTENED)).as_py():
         raise ValueError("the column has both fractions and texts")
@@ -298,7 +295,7 @@ def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
 
 def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
     """Convert times to timestamps; times without a zone are in the session's time zone."""
-    if _is_text(column.type):
+    if is_text(column.type):
         try:
             return column.cast(target)
         except pa.ArrowException:

@@ -430,7 +430,27 @@ def test_a_spark_connect_server_that_does_not_answer_fails(monkeypatch: pytest.M
     said = flip27("check", "--remote", "sc://127.0.0.1:1", "--json")
     assert (said.code, statuses(said)["spark"]) == (3, "failed")
     assert "the server has accepted no connection in 0.5 s" in said.out
-    assert "check the URL of --remote" in said.out
+    assert "check the URL, which --remote names" in said.out
+
+
+def test_a_spark_connect_server_of_the_environment_is_asked_as_quickly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spark, "SERVER_S", 0.5)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    said = flip27("check", "--spark", "--json")
+    assert (said.code, statuses(said)["spark"]) == (3, "failed")
+    assert "java" not in statuses(said)
+    assert "the server has accepted no connection in 0.5 s" in said.out
+    assert "check the URL, which SPARK_REMOTE names" in said.out
+    of_cluster = flip27("check", "--master", "local[1]", "--json")
+    assert "SPARK_REMOTE is sc://127.0.0.1:1, so a session would be one of Spark Connect" in of_cluster.out
+    assert statuses(flip27("check", "--json"))["java"] == "ok"
+
+
+def test_an_enumerator_without_options_is_looked_at() -> None:
+    assert "did you mean 'kafka'" in flip27("check", "--enumerator", "kafak", "--json").out
+    assert flip27("check", "--enumerator", "kafka").code == 3  # it lacks options that it needs
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:

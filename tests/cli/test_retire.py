@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flip27_source import savepoints
+from flip27_source.cli.retire import command
+from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import MissingStateError
@@ -57,6 +61,7 @@ def test_a_dry_run_lists_what_a_query_leaves_and_changes_nothing(tmp_path: Path)
     ]
     told = flip27("retire", query.checkpoint).err
     assert "nothing was changed; add --execute" in told
+    assert "stop it first" not in said.out
     assert "the batch of checkpoint 3 is not known to be complete: the sink may lack its rows" in told
     assert below(tmp_path) == before
 
@@ -184,6 +189,34 @@ def test_a_query_that_repeats_its_last_batch_after_a_restart_is_refused(tmp_path
     assert flip27("retire", query.checkpoint, *REMOVE).code == 1
     running.close()
     assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+
+
+def test_a_running_query_whose_clock_is_behind_is_watched_and_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = two_batches(tmp_path)
+    behind = Environment(now_ms=lambda: next(now_ms), cores=1)
+    now_ms = itertools.count(time.time_ns() // 1_000_000 - 300_000)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED, environment=behind)
+    running.latest_offset(query.at, None)
+    before = below(query.checkpoint)
+    waits: list[float] = []
+
+    def renewing(wait_s: float) -> None:
+        waits.append(wait_s)
+        running.cycle.driving.renew()
+
+    monkeypatch.setattr(command, "sleep", renewing)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, waits) == (1, [10])
+    assert "a query uses" in said.data["error"]["what"]
+    assert "the clocks of two hosts may differ" in said.err
+    assert {name for name in before if ".alive" not in name} <= set(below(query.checkpoint))
+    running.cycle.end()  # as if it had been killed: its record stays
+    monkeypatch.setattr(command, "sleep", waits.append)
+    assert flip27("retire", query.checkpoint, *REMOVE).code == 0
+    assert waits == [10] * 4
+    running.close()
 
 
 @pytest.mark.skipif(not MAKES_NAMESPACES, reason="unshare may make no PID namespace here")
@@ -351,7 +384,9 @@ def test_a_state_in_the_offsets_is_removed_with_sparks_checkpoint_only(tmp_path:
     query = FileQuery(tmp_path, state=None)
     query.land("a.txt")
     query.batch()
-    assert outcomes(flip27("retire", query.checkpoint, *REMOVE)) == {"state": "stays", "checkpoint": "stays"}
+    kept = flip27("retire", query.checkpoint, *REMOVE)
+    assert outcomes(kept) == {"state": "stays", "checkpoint": "stays"}
+    assert "nothing in it shows whether the query runs: stop it first" in kept.out
     whole = flip27("retire", query.checkpoint, "--with-checkpoint-location", *REMOVE)
     assert outcomes(whole) == {"state": "stays", "checkpoint": "removed"}
     assert not query.checkpoint.exists()

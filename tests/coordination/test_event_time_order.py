@@ -238,8 +238,9 @@ def test_a_delay_that_is_too_small_is_warned_of_once(caplog: pytest.LogCaptureFi
     assert "is 7200.000 s" in caplog.messages[0]
 
 
-def test_with_a_target_duration_any_split_may_end_a_batch() -> None:
-    order = follower(targetBatchDuration="30 s")
+@pytest.mark.parametrize("option", ["targetBatchDuration", "maxEventTimeDrift"])
+def test_with_a_target_duration_or_a_drift_any_split_may_end_a_batch(option: str) -> None:
+    order = follower(**{option: "30 s"})
     waiting = [hours(0, 2), hours(1, 1), hours(2, 2)]
     order.planned([], waiting=lambda: waiting, left=3, changes=0, limits=Limits(files=100))
     assert order.progress.smallest_delay_ms == 2 * HOUR_MS

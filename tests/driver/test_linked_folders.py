@@ -16,8 +16,8 @@ from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.store import LocalStore, Store, open_store
 from tests.driver.batches import Batches
 from tests.other_file_systems import PASSWORD, USER, sftp_server
-from tests.savepoints.test_savepoints import on_disk
-from tests.toy_sources import FEEDS, BulkFeed, EchoReader, items
+from tests.savepoints.test_savepoints import on_disk, with_bulk_state
+from tests.toy_sources import BulkFeed, EchoReader
 
 ONE = Limits(files=1)
 
@@ -92,11 +92,7 @@ def test_deleting_a_missing_file_in_a_missing_folder_is_no_error(tmp_path: Path)
 
 @pytest.fixture
 def query(tmp_path: Path) -> Batches:
-    FEEDS["links"] = items(*(f"{n:03}-{'x' * 100}" for n in range(80)))
-    batches = on_disk(BulkFeed, EchoReader, tmp_path / "state", feed="links", retainedCheckpoints="3")
-    batches.batch(ONE)
-    batches.batch(ONE)
-    return batches
+    return with_bulk_state(tmp_path / "state", "links", 80, retainedCheckpoints="3")
 
 
 @pytest.fixture

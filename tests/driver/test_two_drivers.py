@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.errors import MissingStateError, StaleDriverError, StateLocationError
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import CorruptStateError, MissingStateError, StaleDriverError, StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.store import MemoryStore
@@ -18,7 +21,8 @@ from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
 from tests.edits.edited import IDS
-from tests.toy_sources import FEEDS, EchoReader, Feed, items
+from tests.snapshots.spark_logs import FileQuery
+from tests.toy_sources import FEEDS, INITIAL, EchoReader, Feed, items
 
 LINEAGE = "orders-0123456789abcdef"
 
@@ -232,3 +236,49 @@ def test_a_report_that_seems_missing_is_asked_for_again_R19() -> None:
     store.before = ("read reports", raising(MissingStateError("no report", remedy="look again")))
     assert batches.batch() == ["b"]
     assert store.before is None
+
+
+def repeating(query: FileQuery, start: dict[str, Any], planned: dict[str, Any]) -> CoordinatorHolder:
+    """The driver of a restart that repeats the batch of ``planned``."""
+    holder = CoordinatorHolder(query.source, Boundedness.BOUNDED)
+    assert holder.plan(start, planned)
+    return holder
+
+
+def test_an_older_copy_that_repeats_a_batch_does_not_stop_the_driver_that_has_gone_on(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a")
+    copied = query.batch()
+    query.land("b")
+    query.batch()
+    driver = CoordinatorHolder(query.source, Boundedness.BOUNDED)
+    assert driver.latest_offset(query.at, None) == query.at  # it records that the second batch is complete
+    of_copy = repeating(query, INITIAL, copied)
+    with pytest.raises(CorruptStateError, match="is an older copy"):
+        of_copy.latest_offset(copied, None)
+    of_copy.close()
+    assert driver.plan(copied, query.at)
+    driver.close()
+
+
+def test_a_repeated_batch_without_its_state_writes_nothing_to_the_location(tmp_path: Path) -> None:
+    """Otherwise a state that is moved back would be moved into what was written."""
+    query = FileQuery(tmp_path)
+    query.land("a")
+    planned = query.batch(committed=False)
+    state = query.checkpoint / "flip27"
+    state.rename(tmp_path / "moved")
+    with pytest.raises(MissingStateError, match="restore it from a backup"):
+        repeating(query, INITIAL, planned)
+    assert not state.exists()
+    (tmp_path / "moved").rename(state)
+    repeating(query, INITIAL, planned).close()
+
+
+def test_a_batch_that_fails_again_and_again_leaves_no_record_of_each_driver(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a")
+    planned = query.batch(committed=False)
+    for _ in range(6):
+        repeating(query, INITIAL, planned).close()
+    assert len(list(query.checkpoint.glob("flip27/*/drivers/*"))) <= 3

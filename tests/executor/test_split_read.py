@@ -90,6 +90,9 @@ def test_a_share_ends_at_the_first_page_that_uses_up_a_budget(
     assert read(**limits) == ended
 
 
+NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
+
+
 def times(*values: dt.datetime | int | None, kind: Any = None) -> pa.RecordBatch:
     return pa.record_batch([pa.array(values, kind or pa.timestamp("us", "UTC"))], names=["at"])
 
@@ -105,6 +108,13 @@ def test_the_largest_event_time_is_that_of_all_batches() -> None:
     assert (meter.rows, meter.bytes > 0) == (4, True)
 
 
+@pytest.mark.parametrize("item", [times(NOON), (NOON,)])
+def test_the_event_time_column_may_be_written_in_another_case(item: Any) -> None:
+    meter = Meter("At", times(NOON).schema)
+    meter.count(item)
+    assert meter.max_event_time == "2026-01-03T12:00:00.000000+00:00"
+
+
 def test_an_event_time_column_without_times_is_refused() -> None:
     with pytest.raises(
         OptionError, match=r"eventTimeColumn is 'when', but the columns with times are \['at'\]"
@@ -113,7 +123,6 @@ def test_an_event_time_column_without_times_is_refused() -> None:
 
 
 AT = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
-NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
 
 
 def test_the_largest_event_time_of_rows_that_are_tuples_is_kept_too() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from fsspec import register_implementation
+from fsspec.implementations.memory import MemoryFileSystem
 
 from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.options import PATHS
-from flip27_source.errors import OptionError, StateLocationError, kept_text
+from flip27_source.errors import Flip27Error, OptionError, StateLocationError, kept_text
 from flip27_source.file_systems.paths import (
     canonical_path,
     error_text,
@@ -91,7 +94,7 @@ def test_neither_an_error_nor_its_stored_text_shows_the_credentials_of_a_url() -
 
 def test_a_list_of_paths_that_cannot_be_read_is_refused_without_its_credentials() -> None:
     with pytest.raises(OptionError, match="option paths has the value") as caught:
-        Options.parse({"paths": f'["{SIGNED}", 5]'}, [PATHS])
+        Options.parse({"paths": f'["{SIGNED}", null]'}, [PATHS])
     assert "s3cr3t" not in str(caught.value)
 
 
@@ -102,6 +105,53 @@ def test_an_error_never_contains_the_password_of_the_url() -> None:
     )
     error = OSError("no container named landing")
     assert error_text(error, f"abfs://landing@{ACCOUNT}/a") == "OSError: no container named landing"
+
+
+def test_a_secret_is_hidden_in_every_spelling_of_texts() -> None:
+    hidden = Hidden({"storage.token": "ya29/é+b="})
+    for spelled in ("ya29/é+b=", "ya29%2F%C3%A9%2Bb%3D", "ya29/%C3%A9%2Bb%3D", r"ya29\/é+b="):
+        assert hidden.in_text(f"/tokeninfo?access_token={spelled}: 400") == "/tokeninfo?access_token=***: 400"
+
+
+class TellsItsToken(MemoryFileSystem):
+    """As gcsfs, whose error of a request that checks the token has the token in it."""
+
+    protocol = "tells"
+    cachable = False
+
+    def __init__(self, token: str = "", fails: str = "", **_: Any) -> None:
+        super().__init__()
+        self.storage_options = {"token": token}
+        self.fails = fails
+        self.ask("open")
+
+    def ask(self, what: str) -> None:
+        if what == self.fails:
+            raise ConnectionError(f"no answer to /tokeninfo?access_token={self.storage_options['token']}")
+
+    def isfile(self, path: str) -> bool:
+        self.ask("list")
+        return True
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        self.ask("write")
+
+
+@pytest.mark.parametrize(
+    ("fails", "act"),
+    [
+        ("open", lambda options: open_listers(["tells://b/a"], options)),
+        ("list", lambda options: open_listers(["tells://b/a"], options).check_root()),
+        ("write", lambda options: open_store("tells://b/a", options).create("a", b"1")),
+    ],
+)
+def test_an_error_of_a_file_system_never_contains_a_secret_of_its_options(
+    fails: str, act: Callable[[dict[str, str]], object]
+) -> None:
+    register_implementation("tells", TellsItsToken, clobber=True)
+    with pytest.raises(Flip27Error, match=r"access_token=\*\*\*") as caught:
+        act({"token": "ya29.s3cr3t", "fails": fails})
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize("length", [10_000, 100_000])

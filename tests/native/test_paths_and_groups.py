@@ -33,7 +33,7 @@ AZURE = "abfs://in@account.dfs.core.windows.net/"
         ("gcs://in/a.json", "gs://in/a.json"),
         (f"{AZURE}a.json", f"{AZURE}a.json"),
         ("hdfs://name:8020/a.json", "hdfs://name:8020/a.json"),
-        ("/landing/_metadata", "file:/landing/_metadata"),
+        ("/landing/_day=1", "file:/landing/_day=1"),
         ("/_hidden/.folder/a.json", "file:/_hidden/.folder/a.json"),
     ],
 )
@@ -51,6 +51,7 @@ def test_the_longest_prefix_is_replaced() -> None:
     ("path", "why"),
     [
         ("/landing/_a.json", "Spark leaves out files whose names begin with _ or ."),
+        ("/landing/_metadata", "Spark leaves out files"),
         ("/landing/a._COPYING_", "Spark leaves out files"),
         ("/landing/a\x00ff.json", "its name is not valid UTF-8"),
         ("/landing/a:b.json", "names contain a colon"),

@@ -21,8 +21,8 @@ from flip27_source.testing.watched_store import WatchedStore
 from tests.driver.batches import Batches
 from tests.raw_server import answer, raw_server, says
 from tests.s3_server import S3Bucket
-from tests.savepoints.test_savepoints import on_disk
-from tests.toy_sources import FEEDS, INITIAL, BulkFeed, EchoReader, items
+from tests.savepoints.test_savepoints import on_disk, with_bulk_state
+from tests.toy_sources import INITIAL, BulkFeed, EchoReader
 
 ONE = Limits(files=1)
 
@@ -30,10 +30,7 @@ ONE = Limits(files=1)
 @pytest.fixture
 def savepoint(tmp_path: Path) -> str:
     """A savepoint with bulk state, after the first two of many items."""
-    FEEDS["many"] = items(*(f"{n:03}-{'x' * 100}" for n in range(60)))
-    batches = on_disk(BulkFeed, EchoReader, tmp_path / "state", feed="many")
-    batches.batch(ONE)
-    batches.batch(ONE)
+    with_bulk_state(tmp_path / "state", "many", 60)
     return savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved")).directory
 
 

@@ -20,19 +20,14 @@ from flip27_source.segment import content_digest
 from flip27_source.snapshots.documents import MOST_DOCUMENT_BYTES
 from flip27_source.snapshots.segment_files import pack_segment, unpack_segment
 from tests.driver.batches import Batches
-from tests.savepoints.test_savepoints import on_disk
-from tests.toy_sources import FEEDS, BulkFeed, EchoReader, items
+from tests.savepoints.test_savepoints import with_bulk_state
 
 ONE = Limits(files=1)
 
 
 @pytest.fixture
 def query(tmp_path: Path) -> Batches:
-    FEEDS["nested"] = items(*(f"{n:03}-{'x' * 100}" for n in range(20)))
-    batches = on_disk(BulkFeed, EchoReader, tmp_path / "state", feed="nested")
-    batches.batch(ONE)
-    batches.batch(ONE)
-    return batches
+    return with_bulk_state(tmp_path / "state", "nested", 20)
 
 
 @pytest.fixture

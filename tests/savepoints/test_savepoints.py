@@ -19,7 +19,7 @@ from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import add_files, files
-from tests.toy_sources import FEEDS, EchoReader, Feed, items
+from tests.toy_sources import FEEDS, BulkFeed, EchoReader, Feed, items
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,15 @@ def _fresh() -> None:
 
 def on_disk(kind: Any, reader: Any, state: Path, **options: str) -> Batches:
     return Batches(kind, reader, {"stateLocation": str(state), **options}, store=LocalStore(str(state)))
+
+
+def with_bulk_state(state: Path, feed: str, number: int, **options: str) -> Batches:
+    """A query with bulk state, after the first two of so many items."""
+    FEEDS[feed] = items(*(f"{n:03}-{'x' * 100}" for n in range(number)))
+    batches = on_disk(BulkFeed, EchoReader, state, feed=feed, **options)
+    for _ in range(2):
+        batches.batch(Limits(files=1))
+    return batches
 
 
 def paged(state: Path, **options: str) -> Batches:

@@ -17,6 +17,7 @@ from flip27_source import savepoints
 from flip27_source.cli.main import main
 from flip27_source.errors import StateLocationError
 from flip27_source.savepoints import CreatedSavepoint
+from flip27_source.snapshots import driver_epochs
 from flip27_source.snapshots.driver_epochs import DriverEpoch, DriverWatch
 from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
 from tests.deadline import until
@@ -379,13 +380,22 @@ def test_a_driver_with_a_different_clock_counts_as_living_while_its_record_chang
     assert watch.living() is None
 
 
-def test_a_driver_on_another_host_is_judged_by_its_record_alone(clocks: Clocks) -> None:
+@pytest.mark.parametrize("has_same_name", [False, True])
+def test_a_driver_on_another_host_is_judged_by_its_record_alone(
+    has_same_name: bool, clocks: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = MemoryStore()
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     (file,) = (name for name in store.files if name.endswith(".json"))
     record = json.loads(store.files[file])
-    store.files[file] = json.dumps({**record, "host": "elsewhere", "process": 2**22 + 1}).encode()
-    assert watched(store, clocks).living() is not None
+    with monkeypatch.context() as another:
+        if has_same_name:  # such as localhost, or a container's hostname
+            (tmp_path / "boot_id").write_text("01234567-0000")
+            another.setattr(driver_epochs, "_BOOT_ID", tmp_path / "boot_id")
+        else:
+            another.setattr(driver_epochs.socket, "gethostname", lambda: "elsewhere")
+        store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
+        assert watched(store, clocks).living() is not None
     store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
     assert watched(store, clocks).living() is None
 

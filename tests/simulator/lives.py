@@ -43,6 +43,30 @@ def document_at(store: Store, offset: Offset) -> CheckpointDocument:
     return decode_document(store.read(file_names.checkpoint_file(offset.lineage, offset.name)), offset.name)
 
 
+def changes_of_log(
+    of: Simulation, columns: Sequence[str], position: str, identity: Sequence[str]
+) -> list[Any]:
+    """The rows of the sink by name: batch by batch, in the order of the log.
+
+    Args:
+        position: the column that orders them. identity: those that a change shares with no other one.
+
+    Raises:
+        DefectFound: a change was delivered twice.
+    """
+    changes: list[dict[str, Any]] = []
+    for batch in of.query.sink.batches:
+        if batch.batch_id in of.query.logs.commits:
+            rows = (dict(zip(columns, row, strict=True)) for row in batch.rows)
+            changes += sorted(rows, key=lambda row: (row[position], row["_seq"], "dcurt".index(row["op"])))
+    of.outcome.rows = len(changes)
+    events = Counter(tuple(row[name] for name in identity) for row in changes if row["op"] != "r")
+    if more := [event for event, times in events.items() if times > 1]:
+        of.outcome.duplicated = len(more)
+        raise DefectFound(f"changes were delivered twice: {more}")
+    return changes
+
+
 class Life:
     """The behaviour of one kind of source, and its operations.
 
@@ -91,7 +115,8 @@ class Life:
         """Called when a run of the query has started."""
 
     def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
-        """Check a batch in event-time order; ``before``: the checkpoint before it, if it had that order."""
+        """Check a batch in event-time order or with a horizon; ``before``: the checkpoint before it, if it
+        had one of them."""
 
     def rested(self) -> None:
         """Called when a run finds nothing new."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -19,12 +17,11 @@ from flip27_source.readers.mysql import chunk_rows
 from flip27_source.readers.mysql.reader import MysqlReader
 from flip27_source.testing.under_test import SourceUnderTest
 
-from .lives import DefectFound, Life
+from .lives import DefectFound, Life, changes_of_log
 from .mysql_server import TRUNCATE, Change, MysqlServer, MysqlSession
 
 _STATEMENT_S = 0.01
 _KEYS = 30
-_OPS_IN_ORDER = "dcurt"
 
 
 class MysqlLife(Life):
@@ -79,14 +76,7 @@ class MysqlLife(Life):
         for _ in range(4):
             self.of.pass_time(60_000)
             self.of.run_to_the_end()
-        changes = list(self._changes())
-        self.of.outcome.rows = len(changes)
-        events = Counter(
-            (row["_pos"], row["_seq"], row["op"], row["key"]) for row in changes if row["op"] != "r"
-        )
-        if more := [event for event, times in events.items() if times > 1]:
-            self.of.outcome.duplicated = len(more)
-            raise DefectFound(f"changes were delivered twice: {more}")
+        changes = changes_of_log(self.of, ENVELOPE_SCHEMA.names, "_pos", ("_pos", "_seq", "op", "key"))
         if losses := [loss.what for loss in self.of.losses()]:
             raise DefectFound(f"losses were reported, and nobody did any harm: {losses}")
         copy: dict[int, str] = {}
@@ -102,16 +92,6 @@ class MysqlLife(Life):
             raise DefectFound(
                 f"the copy has {sorted(copy.items())}, and not {sorted(self.server.rows[-1].items())}"
             )
-
-    def _changes(self) -> Iterator[dict[str, Any]]:
-        """The rows of the sink: batch by batch, in the order of the log."""
-        query = self.of.query
-        for batch in query.sink.batches:
-            if batch.batch_id in query.logs.commits:
-                rows = [dict(zip(ENVELOPE_SCHEMA.names, row, strict=True)) for row in batch.rows]
-                yield from sorted(
-                    rows, key=lambda row: (row["_pos"], row["_seq"], _OPS_IN_ORDER.index(row["op"]))
-                )
 
     def _write(self) -> None:
         """Commit a transaction: a TRUNCATE, or changes of some rows, of which some get another key."""

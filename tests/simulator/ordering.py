@@ -15,13 +15,14 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.event_time import EventTimeBucket, event_time_of, place_of
 from flip27_source.file_systems.file_ids import FileSplitId
-from flip27_source.source_options import EVENT_TIME_ORDER, WATERMARK_DELAY
+from flip27_source.source_options import EVENT_TIME_ORDER, MAX_EVENT_TIME_DRIFT, WATERMARK_DELAY
 from tests.timed_lines import HOUR_US, OPTIONS, line_of
 
 from .lives import DefectFound
 
 _OF_BUCKETS = (*OPTIONS, EVENT_TIME_BUCKET.name, WATERMARK_DELAY.name)
 _NAMES = (EVENT_TIME_ORDER.name, EVENT_TIME_PATTERN.name, WATERMARK_DELAY.name)
+_DRIFT = MAX_EVENT_TIME_DRIFT.name
 _PATTERNS = ("/%Y-%m-%d_", "/%Y-%m-%d_", "/%Y-%m-")
 _FIRST = dt.date(2024, 1, 1)
 
@@ -34,6 +35,7 @@ class Ordering:
 
     def __init__(self, seed: int, name: str) -> None:
         self._random = random.Random(f"order {seed} {name}")
+        self._drifts = random.Random(f"drift {seed} {name}")
         self.is_used = self._random.random() < 0.3
 
     def dated(self, name: str) -> str:
@@ -46,12 +48,13 @@ class Ordering:
         """The options with another pattern, or in another order."""
         if not self.is_used:
             return options
-        others = {name: value for name, value in options.items() if name not in _NAMES}
+        others = {name: value for name, value in options.items() if name not in (*_NAMES, _DRIFT)}
         if self._random.random() < 0.25:
             return others
         others.pop(LATEST_FIRST.name, None)
         values = ("true", self._random.choice(_PATTERNS), self._random.choice(("0s", "3 days")))
-        return others | dict(zip(_NAMES, values, strict=True))
+        drift = {_DRIFT: "3 days"} if self._drifts.random() < 0.4 else {}
+        return others | drift | dict(zip(_NAMES, values, strict=True))
 
 
 class Bucketing:

@@ -17,7 +17,7 @@ from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, Spl
 from flip27_source.readers.postgres.reader import PostgresReader
 from flip27_source.testing.under_test import SourceUnderTest
 
-from .lives import DefectFound, Life
+from .lives import DefectFound, Life, changes_of_log
 from .postgres_server import ACTS, IN_MID_SNAPSHOT, NAME, PostgresServer
 from .postgres_sessions import Session, connect_to_model
 
@@ -26,7 +26,6 @@ _LONG_STATEMENT_S = 0.5
 _EPISODES = 4
 """How often an administrator alters something for a while at the end of a life: most of it can be missed."""
 _REFUSALS = (DataLossError, DiscoveryError, SplitReadError, ServerError)
-_OPS_IN_ORDER = "dcurt"
 _ALL_TABLES, _FIRST_TABLE = "public.*", "public.t0"
 _OTHER_KEYS = {"identity_is_set", "key_is_moved"}
 _SCHEMA = ENVELOPE_SCHEMA.remove(ENVELOPE_SCHEMA.get_field_index("unchanged"))
@@ -153,14 +152,7 @@ class PostgresLife(Life):
             # Tables are listed from time to time, and horizons settle from one poll to the next.
             self.of.pass_time(60_000)
             self.of.run_to_the_end()
-        changes = list(self._changes())
-        self.of.outcome.rows = len(changes)
-        events = Counter(
-            (row["table"], row["_lsn"], row["_seq"], row["op"]) for row in changes if row["op"] != "r"
-        )
-        if more := [event for event, times in events.items() if times > 1]:
-            self.of.outcome.duplicated = len(more)
-            raise DefectFound(f"changes were delivered twice: {more}")
+        changes = changes_of_log(self.of, _SCHEMA.names, "_lsn", ("table", "_lsn", "_seq", "op"))
         moved = {
             (transaction.commit, self.server.tables[write.table].name)
             for transaction in self.server.log
@@ -236,16 +228,6 @@ class PostgresLife(Life):
         )
         # Without a key, its rows are added to those that were read before.
         return self.options["tables"] != _ALL_TABLES or not table.primary or is_former or any(gone)
-
-    def _changes(self) -> Iterator[dict[str, Any]]:
-        """The rows of the sink: batch by batch, in the order of the log."""
-        query = self.of.query
-        for batch in query.sink.batches:
-            if batch.batch_id in query.logs.commits:
-                rows = [dict(zip(_SCHEMA.names, row, strict=True)) for row in batch.rows]
-                yield from sorted(
-                    rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["op"]))
-                )
 
     def _connect(self, *, application_name: str, **_: Any) -> Session:
         self.sessions += 1

@@ -135,12 +135,13 @@ class Query(SparkQuery):
             now_ms=lambda: machine.now_ms,
             steady_ms=lambda: machine.steady_ms,
             new_random=machine.random_hex,
-            pause=lambda seconds: machine.pass_time(round(seconds * 1000)),
             process=lambda: _PROCESS,
             cores=self.cores,
             new_runner=lambda: SeededRunner(machine.random, machine.is_done, machine.interrupt),
             new_actions=lambda perform: SeededActions(perform, machine.random, machine.is_done),
             run_in_background=lambda work: work(),
+            pause=lambda seconds: machine.pass_time(round(seconds * 1000)),
+            application_folder=lambda: None,
             open_store=open_store,
         )
 

@@ -52,6 +52,7 @@ from .process import Process, SuspendedCall
 from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .sizing import Sizing, check_sizes
 from .topics_life import TopicsLife
+from .tracks_life import TracksLife
 
 _WRITES = frozenset(
     {"open_new", "write", "link", "rename", "remove", "make_folder", "create", "replace", "delete"}
@@ -71,10 +72,12 @@ LIVES: dict[str, type[Life]] = {
     "mysql": MysqlLife,
     "snapshot": SnapshotLife,
     "chain": ChainLife,
+    "tracks": TracksLife,
 }
 """The kinds of lives by their names."""
 
-_DRAWN = (*(kind for kind in LIVES if kind not in ("snapshot", "mysql", "chain")), "files", "files", "pages")
+_NAMED = ("snapshot", "mysql", "chain", "tracks")
+_DRAWN = (*(kind for kind in LIVES if kind not in _NAMED), "files", "files", "pages")
 """What a seed has if no kind is named."""
 
 _RETAINED = 90
@@ -613,7 +616,7 @@ class Simulation:
                 document = document_at(store, offset)
                 check_sizes(before, document.raw, offset.summary)
                 before = document.raw
-                if document.raw.event_time is not None:
+                if document.raw.event_time is not None or document.raw.horizon is not None:
                     earlier, snapshot = snapshot, self._snapshot_of(store, offset, document)
                     self.life.check_document(earlier, snapshot)
                 else:

@@ -15,7 +15,7 @@ import pytest
 from flip27_source.snapshot_then_log import delivery
 from flip27_source.snapshot_then_log.assigner import PositionAssigner, SnapshotThenLog
 from flip27_source.snapshot_then_log.tables import TableProgress
-from tests.mutating import Patch, assert_found
+from tests.mutating import Patch, assert_found, replacing
 from tests.snapshot_then_log.table_in_chunks import STEP, Change, Progress, Query, Server, copy_of
 
 SEEDS = int(os.environ.get("FLIP27_MODEL_SEEDS", "300"))
@@ -115,6 +115,7 @@ SIMPLE_DEFECTS: dict[str, tuple[object, str, object]] = {
 """An attribute that is replaced, and its wrong value."""
 
 DEFECTS: list[Patch] = [
+    *(replacing(name, *what) for name, what in SIMPLE_DEFECTS.items()),
     the_last_mark_of_a_chunk_counts,
     chunks_are_assigned_with_what_no_snapshot_sees_yet,
     rules_are_dropped_once_all_chunks_are_read,
@@ -122,12 +123,7 @@ DEFECTS: list[Patch] = [
 
 
 @pytest.mark.slow  # it tests the model itself
-@pytest.mark.parametrize(
-    "defect", [*SIMPLE_DEFECTS, *DEFECTS], ids=lambda defect: getattr(defect, "__name__", defect)
-)
-def test_every_defect_is_found(defect: str | Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(defect, str):
-        monkeypatch.setattr(*SIMPLE_DEFECTS[defect])
-    else:
-        defect(monkeypatch)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_every_defect_is_found(defect: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect(monkeypatch)
     assert_found(simulate, MOST_SEEDS)

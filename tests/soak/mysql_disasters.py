@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import random
 import re
 import threading
 from collections import Counter
@@ -23,7 +21,7 @@ from tests.replica import Replica
 
 from .server_disasters import PROCESSES, ServerDisasters
 from .shapes import Count, Shape
-from .table_copies import KILLS_PER_TABLE, LEAD_STATEMENTS, LONGEST_PAUSE_S, STATEMENTS_PER_BATCH, TRUNCATES
+from .table_copies import LEAD_STATEMENTS, LONGEST_PAUSE_S, STATEMENTS_PER_BATCH, Written
 
 SERVER = "server"
 ROWS = 3_000
@@ -85,47 +83,15 @@ def _copy_of(changes: list[dict[str, Any]]) -> Replica:
     return replica
 
 
-class WrittenDatabase:
-    """Tables in a database, and a session that writes to them whenever the server is up."""
-
-    def __init__(self, server: MysqlServer, database: str, seed: int) -> None:
-        self._server = server
-        self._database = database
-        self._chance = random.Random(seed)
-        self._tables: list[str] = []
-        self._kills = 0
-        self._empties_one = False
-        self.statements = 0
-        self.add()
+class WrittenDatabase(Written):
+    away = (pymysql.err.OperationalError, pymysql.err.InterfaceError)
 
     def add(self) -> None:
-        """Add a table with rows."""
         name = f"orders_{len(self._tables)}"
         with self._server.connect(self._database) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, name VARCHAR(40), note TEXT)")
             cursor.execute(f"INSERT INTO {name} SELECT seq, CONCAT('n', seq), 'note' FROM seq_1_to_{ROWS}")
         self._tables.append(name)
-
-    def grow(self) -> None:
-        """Now and then add a table, or empty one; called after each kill."""
-        self._kills += 1
-        if self._kills % KILLS_PER_TABLE == 0:
-            self.add()
-        self._empties_one |= self._chance.random() < TRUNCATES
-
-    @contextmanager
-    def server_is_away(self) -> Iterator[None]:
-        """Kill the server; start it again at the end."""
-        self._server.kill()
-        yield
-        self._server.start()
-
-    def write(self, stop: threading.Event, batches: Callable[[], int]) -> None:
-        """Write until ``stop`` is set, with a new session after each kill of the server."""
-        while not stop.is_set():
-            with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.InterfaceError):
-                self._write_while_connected(stop, batches)
-            stop.wait(0.05)
 
     def _write_while_connected(self, stop: threading.Event, batches: Callable[[], int]) -> None:
         with self._server.connect(self._database) as connection, connection.cursor() as cursor:

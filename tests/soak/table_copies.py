@@ -6,11 +6,12 @@ import contextlib
 import json
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 from pyspark.sql import SparkSession
@@ -89,44 +90,36 @@ class TableCopy(Shape):
         return replace(count, rows=sum(map(len, by_table.values())))
 
 
-class WrittenTables:
-    """Tables in a database, and sessions that write to them whenever the server is up."""
+class Written(ABC):
+    """Tables in a database, and sessions that write to them whenever the server is up.
 
-    def __init__(self, server: PostgresServer, database: str, seed: int) -> None:
+    Attributes:
+        statements: the number of statements that were run.
+        away: the errors of a session whose server is away.
+    """
+
+    away: ClassVar[tuple[type[Exception], ...]]
+
+    def __init__(self, server: Any, database: str, seed: int) -> None:
         self._server = server
         self._database = database
         self._chance = random.Random(seed)
         self._tables: list[str] = []
-        self._statements = 0
         self._kills = 0
         self._empties_one = False
-        with server.connect(database) as connection:
-            connection.execute(AUDIT)
+        self.statements = 0
         self.add()
 
-    @property
-    def statements(self) -> int:
-        """The number of statements that were run."""
-        return self._statements
-
+    @abstractmethod
     def add(self) -> None:
         """Add a table with rows."""
-        name = f"public.orders_{len(self._tables)}"
-        with self._server.connect(self._database) as connection:
-            connection.execute(audited_table(name, ROWS))
-        self._tables.append(name)
-
-    def empty_one(self) -> None:
-        """Let the writers run TRUNCATE on one of the tables, among their other statements."""
-        self._empties_one = True
 
     def grow(self) -> None:
-        """Now and then add a table, or empty one; called after each kill."""
+        """Now and then add a table, or have one emptied among other statements; called after each kill."""
         self._kills += 1
         if self._kills % KILLS_PER_TABLE == 0:
             self.add()
-        if self._chance.random() < TRUNCATES:
-            self.empty_one()
+        self._empties_one |= self._chance.random() < TRUNCATES
 
     @contextmanager
     def server_is_away(self) -> Iterator[None]:
@@ -142,9 +135,28 @@ class WrittenTables:
             batches: returns the number of batches that the query has committed.
         """
         while not stop.is_set():
-            with contextlib.suppress(psycopg.OperationalError, psycopg.InterfaceError):
+            with contextlib.suppress(*self.away):
                 self._write_while_connected(stop, batches)
             stop.wait(0.05)
+
+    @abstractmethod
+    def _write_while_connected(self, stop: threading.Event, batches: Callable[[], int]) -> None:
+        """Write until ``stop`` is set or the server is killed."""
+
+
+class WrittenTables(Written):
+    away = (psycopg.OperationalError, psycopg.InterfaceError)
+
+    def __init__(self, server: PostgresServer, database: str, seed: int) -> None:
+        with server.connect(database) as connection:
+            connection.execute(AUDIT)
+        super().__init__(server, database, seed)
+
+    def add(self) -> None:
+        name = f"public.orders_{len(self._tables)}"
+        with self._server.connect(self._database) as connection:
+            connection.execute(audited_table(name, ROWS))
+        self._tables.append(name)
 
     def _write_while_connected(self, stop: threading.Event, batches: Callable[[], int]) -> None:
         with contextlib.ExitStack() as stack:
@@ -154,7 +166,7 @@ class WrittenTables:
             ]
             writers: dict[str, Writers] = {}
             while not stop.wait(self._chance.uniform(0.0, LONGEST_PAUSE_S)):
-                if self._statements > LEAD_STATEMENTS + STATEMENTS_PER_BATCH * batches():
+                if self.statements > LEAD_STATEMENTS + STATEMENTS_PER_BATCH * batches():
                     # The query waits for open transactions, and so must not wait for them in turn.
                     for found in writers.values():
                         found.finish()
@@ -166,7 +178,7 @@ class WrittenTables:
                     writers = {table: Writers(sessions, table, seed=self._chance.randrange(1 << 32))}
                 times = self._chance.randint(1, MOST_STATEMENTS)
                 writers[table].act(times)
-                self._statements += times
+                self.statements += times
                 if self._empties_one:
                     self._empties_one = False
                     writers[table].truncate()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,40 +31,25 @@ def test_killed_processes_and_a_disk_that_fails_lose_and_repeat_nothing_S36_S37(
 
 
 TABLE_MOVES = ("server", "worker", "driver", "server")
-
-
-@pytest.mark.slow  # a short form of the soak
-def test_copies_of_tables_stay_exact_while_processes_and_the_server_are_killed(tmp_path: Path) -> None:
-    with table_disasters(tmp_path, seed=27, kills=len(TABLE_MOVES), version=NEWEST, say=print) as disasters:
-        outcome = disasters.run(TABLE_MOVES)
-    assert outcome.is_exact, "\n".join(outcome.lines())
-    assert outcome.kills.total() == len(TABLE_MOVES)
-    assert outcome.batches > 10
-    assert outcome.counts["table-copy"].rows > 0
-
-
-@pytest.mark.slow  # a short form of the soak
-def test_copies_of_mariadb_tables_stay_exact_while_processes_and_the_server_are_killed(
-    tmp_path: Path,
-) -> None:
-    with mysql_disasters(tmp_path, seed=27, kills=len(TABLE_MOVES), say=print) as disasters:
-        outcome = disasters.run(TABLE_MOVES)
-    assert outcome.is_exact, "\n".join(outcome.lines())
-    assert outcome.kills.total() == len(TABLE_MOVES)
-    assert outcome.batches > 10
-    assert outcome.counts["mysql-copy"].rows > 0
-
-
 TOPIC_MOVES = (BROKER, "worker", "driver", BROKER)
 
 
 @pytest.mark.slow  # a short form of the soak
-def test_copies_of_topics_stay_exact_while_processes_and_the_broker_are_killed(tmp_path: Path) -> None:
-    with topic_disasters(
-        tmp_path, seed=27, kills=len(TOPIC_MOVES), say=print, longest_pause_s=0.5
-    ) as disasters:
-        outcome = disasters.run(TOPIC_MOVES)
+@pytest.mark.parametrize(
+    ("disasters_of", "copy", "moves", "fewest_batches"),
+    [
+        (partial(table_disasters, version=NEWEST), "table-copy", TABLE_MOVES, 11),
+        (mysql_disasters, "mysql-copy", TABLE_MOVES, 11),
+        (partial(topic_disasters, longest_pause_s=0.5), "topic-copy", TOPIC_MOVES, len(TOPIC_MOVES)),
+    ],
+    ids=["postgres", "mysql", "topics"],
+)
+def test_copies_stay_exact_while_processes_and_the_server_are_killed(
+    tmp_path: Path, disasters_of: Callable[..., Any], copy: str, moves: Sequence[str], fewest_batches: int
+) -> None:
+    with disasters_of(tmp_path, seed=27, kills=len(moves), say=print) as disasters:
+        outcome = disasters.run(moves)
     assert outcome.is_exact, "\n".join(outcome.lines())
-    assert outcome.kills.total() == len(TOPIC_MOVES)
-    assert outcome.batches >= len(TOPIC_MOVES)
-    assert outcome.counts["topic-copy"].rows > 0
+    assert outcome.kills.total() == len(moves)
+    assert outcome.batches >= fewest_batches
+    assert outcome.counts[copy].rows > 0

@@ -319,6 +319,11 @@ def test_columns_of_one_csv_header_that_differ_only_in_case_need_a_schema(
     assert delivered_by(exact, folders, given) == [(["id", "ID"], [(1, 2)])]
 
 
+def test_a_name_with_a_dot_is_no_field_of_a_struct(spark: SparkSession, folders: Folders) -> None:
+    folders.land("a", ['{"A.x": 1, "a": {"x": 2}}'])
+    assert delivered_by(spark, folders, {"format": "json"}) == [(["A.x", "a"], [(1, (2,))])]
+
+
 def test_what_is_recorded_does_not_depend_on_files_that_are_quarantined(
     spark: SparkSession, folders: Folders
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source import start_in_turn
+from flip27_source.errors import OptionError, StartError
 from tests.deadline import until
 
 GAVE_UP = "org.apache.spark.SparkException: Python worker failed to connect back."
@@ -74,6 +75,45 @@ def test_a_query_on_whose_process_spark_gave_up_is_started_again_and_others_are_
         [driver.start(GAVE_UP, GAVE_UP, None), driver.start(OTHER), driver.start(*[GAVE_UP] * 9)], attempts=3
     )
     assert [query.exception() for query in (again, refused, never)] == [None, OTHER, GAVE_UP]
+
+
+def refused() -> Any:
+    raise ValueError("the table does not exist")
+
+
+def test_a_query_that_cannot_be_started_keeps_none_of_the_others_from_starting_and_their_handles() -> None:
+    """Without its handle nobody would stop or await a query that runs."""
+    driver = Driver()
+    with pytest.raises(StartError, match=r"1 of 4 queries .*: number 2: ValueError: the table") as raised:
+        start_in_turn([driver.start(), refused, driver.start(OTHER), driver.start()], at_once=1)
+    first, second, third, last = raised.value.queries
+    assert second is None
+    assert all(query is not None and query.looks > 2 for query in (first, third, last))
+    assert [type(error) for error in raised.value.reasons] == [ValueError]
+    assert raised.value.__cause__ is raised.value.reasons[0]
+    assert "the others were started" in str(raised.value)
+
+
+def test_a_start_that_raises_because_spark_gave_up_is_tried_again() -> None:
+    driver, tries = Driver(), []
+
+    def start() -> Any:
+        tries.append(None)
+        if len(tries) < 3:
+            raise RuntimeError(GAVE_UP)
+        return driver.start()()
+
+    (query,) = start_in_turn([start])
+    assert (len(tries), query.exception()) == (3, None)
+    tries.clear()
+    with pytest.raises(StartError, match="failed to connect back"):
+        start_in_turn([start], attempts=2)
+
+
+@pytest.mark.parametrize("wrong", [{"at_once": 0}, {"at_once": -1}, {"attempts": 0}])
+def test_a_number_below_one_is_refused_before_a_query_starts(wrong: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match="expected: a number of at least 1"):
+        start_in_turn([refused], **wrong)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.enumerator_mixins import CutsSomeSplits
+from flip27_source.enumerator_mixins import CutsSomeSplits, FollowsEventTime
 from flip27_source.options import Options
 
 FOUND = ["a", "b", "c", "d"]
@@ -223,6 +223,18 @@ class CallsRangesWhole(CutsSomeSplits, Sound):
         return BoundedRange(read=split, rest=replace(split, row=split.row + 1))
 
 
+class LooksBehindTheHorizon(FollowsEventTime[Piece], Sound):
+    """Reads a record a second, whatever the horizon is."""
+
+    def bound_split(self, split: Piece, budget: Budget) -> BoundedRange[Piece] | None:
+        if split.row == 3:
+            return None
+        return BoundedRange(read=split, rest=replace(split, row=split.row + 1))
+
+    def event_time_at(self, split: Piece) -> int | None:
+        return split.row * 1_000_000
+
+
 class GivesItsThreadTheList(Sound):
     """Its thread gets the list of what waits, from which the coordinator takes splits."""
 
@@ -254,6 +266,7 @@ BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "a bounded run assigns all splits and then ends": GivesUpTooEarly,
     "a completion may be reported twice (R7)": CountsCompletions,
     "cutting a split is repeatable and leaves less of it": RemembersItsCuts,
+    "event times of live splits never go back, and horizons are kept": LooksBehindTheHorizon,
     "is_cut_off tells ranges from splits that are read whole": CallsRangesWhole,
     "what asynchronous work is given does not change": GivesItsThreadTheList,
     "added splits are found once": LooksByCount,

@@ -369,3 +369,17 @@ def test_pages_are_made_while_the_query_cleans_up_what_they_read(tmp_path: Path)
                 assert "cannot be read" not in answer.text
         assert "checkpoint 26" in text_of(found.get().text)
     query.engine.stop()
+
+
+def test_what_limits_batches_is_said_as_in_watch(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path, targetBatchDuration="30 s")
+    query.land("a.parquet")
+    query.batch()
+    query.engine.stop()
+    with served(pages_of([query.checkpoint])) as found:
+        for page in (
+            found.get(),
+            found.get(links(found.get(source_path(found) + "/batches").text, "/batch?")[0]),
+        ):
+            assert "batches of 30 s: at most 100 files or " in text_of(page.text)
+    assert "batches of 30 s: at most 100 files or " in flip27("watch", query.checkpoint).out

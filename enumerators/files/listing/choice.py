@@ -195,4 +195,4 @@ def _is_folder(file_system: Any, root: str, path: str) -> bool:
     try:
         return bool(file_system.isdir(root))
     except Exception as error:
-        raise unreachable(redacted(path), error) from error
+        raise unreachable(redacted(path), error, file_system) from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import answer_text, is_web, redacted
+from flip27_source.file_systems.secrets_in_texts import Hidden
 
 _CLIENT_KWARGS = (
     'option storage.client_kwargs, as {"headers": {"Authorization": "Basic ..."}} '
@@ -43,20 +46,24 @@ def cannot_be_listed(path: str, error: OSError) -> OptionError:
     return OptionError(f"path {path} cannot be listed: {error.strerror}", remedy=remedy)
 
 
-def unreachable(path: str, error: Exception) -> OptionError:
+def unreachable(path: str, error: Exception, file_system: Any) -> OptionError:
     """The error for a path whose existence cannot be checked."""
     return OptionError(
-        f"path {path} cannot be reached: {answer_text(error)}",
+        f"path {path} cannot be reached: {_said(error, file_system)}",
         remedy=_remedy_of(error, "check the URL, the credentials (storage.* options) and the network"),
     )
 
 
-def not_answered(path: str, error: Exception) -> DiscoveryError:
+def not_answered(path: str, error: Exception, file_system: Any) -> DiscoveryError:
     """The error for a listed file whose request fails."""
     return DiscoveryError(
-        f"{path} is listed, but the request for its length failed: {answer_text(error)}",
+        f"{path} is listed, but the request for its length failed: {_said(error, file_system)}",
         remedy=_remedy_of(error, "check the server and the credentials (storage.* options)"),
     )
+
+
+def _said(error: Exception, file_system: Any) -> str:
+    return Hidden(file_system.storage_options).in_text(answer_text(error))
 
 
 def _remedy_of(error: Exception, otherwise: str) -> str:

@@ -66,7 +66,7 @@ class FsspecLister(Lister):
         try:
             is_file, exists = self._kind_of_root()
         except Exception as error:
-            raise unreachable(self._shown, error) from error
+            raise unreachable(self._shown, error, self._opened) from error
         self._is_file = is_file
         if not exists and not self._ignore_missing:
             raise no_such_path(self._shown)
@@ -106,7 +106,7 @@ class FsspecLister(Lister):
         except FileNotFoundError as error:
             if says_gone(error, self._shown):
                 return
-            raise not_answered(self._shown, error) from error
+            raise not_answered(self._shown, error, self._opened) from error
         yield self._listed({**info, "name": self._root})
 
     def _files_of(self, folder: str, *, recursive: bool) -> Iterator[FileFound]:
@@ -165,7 +165,7 @@ class FsspecLister(Lister):
         except FileNotFoundError as error:
             if says_gone(error, self._shown):
                 return None
-            raise not_answered(name, error) from error
+            raise not_answered(name, error, self._opened) from error
         if info["type"] == "directory":
             return None  # Hadoop's mkdir on Azure writes an empty blob, and a message names it
         if info.get("size") is None:

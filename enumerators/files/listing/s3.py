@@ -49,7 +49,7 @@ class S3Lister(FsspecLister):
             listed = self._page(Bucket=bucket, Prefix=key).get("Contents") or ()
             return next((_info(item) for item in listed if item["Key"] == key), None)
         except Exception as error:
-            raise not_answered(f"s3://{name}", error) from error
+            raise not_answered(f"s3://{name}", error, self._fs) from error
         return FileInfo(int(head["ContentLength"]), modified_us(head), etag_of(head))
 
     def _files_of(self, folder: str, *, recursive: bool, after: str | None = None) -> Iterator[FileFound]:

@@ -122,8 +122,11 @@ def check(
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
     options |= source_options(given_options, files.storage)
-    wants_source = any(value is not None for value in (path, state, reader, schema, given_options))
-    findings = list(machine(java=remote is None))
+    wants_source = enumerator != "files" or any(
+        value is not None for value in (path, state, reader, schema, given_options)
+    )
+    is_remote = remote is not None or (of_cluster and settings.server is not None)
+    findings = list(machine(java=not is_remote))
     try:
         with session(settings) if of_cluster or remote is not None else nullcontext() as running:
             if running is not None:

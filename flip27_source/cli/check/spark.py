@@ -50,6 +50,11 @@ class SessionSettings:
     timeout_s: float
 
     @property
+    def server(self) -> str | None:
+        """The URL of the Spark Connect server; pyspark takes that of the environment whatever else is set."""
+        return self.remote or os.environ.get("SPARK_REMOTE") or None
+
+    @property
     def submit_arguments(self) -> str:
         """The value of PYSPARK_SUBMIT_ARGS, after what it contains already: a later option replaces one."""
         words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
@@ -114,8 +119,9 @@ def session(settings: SessionSettings) -> Iterator[SparkSession]:
             "see what Spark has printed; check JAVA_HOME, the master and the settings (--master, --conf, "
             "--properties-file or spark-defaults.conf)"
         )
-        if settings.remote is not None:
-            remedy = "check the URL of --remote, and that the Spark Connect server runs"
+        if settings.server is not None:
+            named_by = "SPARK_REMOTE" if settings.remote is None else "--remote"
+            remedy = f"check the URL, which {named_by} names, and that the Spark Connect server runs"
         # The text of the JVM's error begins with its class; that of py4j contains all calls.
         of_jvm = getattr(error, "java_exception", None)
         said = _first_line(error) if of_jvm is None else _first_line(of_jvm.toString())
@@ -137,9 +143,15 @@ def _started(settings: SessionSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("flip27 check")
-    if settings.remote is not None:
-        _connect(settings.remote)
-        return builder.remote(settings.remote).getOrCreate()
+    server = settings.server
+    if server is not None:
+        if settings.master or settings.conf or settings.properties_file:
+            raise _no_session(
+                f"SPARK_REMOTE is {server}, so a session would be one of Spark Connect",
+                "unset SPARK_REMOTE to check a cluster; or leave out --master, --conf and --properties-file",
+            )
+        _connect(server)
+        return builder.remote(server).getOrCreate()
     home = os.environ.get("SPARK_HOME")
     if home and not os.path.isdir(os.path.join(home, "bin")):
         raise _no_session(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.file_systems.paths import path_text
-from flip27_source.options import integer, moment
+from flip27_source.options import integer, maybe_json, moment
 from flip27_source.values.times import in_utc
 
 from ..app import CommandGroup
@@ -180,10 +179,7 @@ def _milliseconds(text: str) -> int:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        fields = None
+    fields = maybe_json(text)
     if not isinstance(fields, dict):
         raise ValueError('a JSON object of fields of the split is expected, such as {"next": 500}')
     return fields

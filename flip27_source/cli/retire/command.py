@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -68,7 +69,8 @@ def retire(
 
     This is its state, inferred schemas, the slot and the publication of PostgreSQL, and a queue that flip27
     notifications create has created. Data, archived files, savepoints and the output of the query stay. The
-    command refuses while the query runs. If it was interrupted, run it again: it removes the rest.
+    command refuses while the query runs, which a query without a stateLocation does not show. If it was
+    interrupted, run it again: it removes the rest.
     """
     states = stored.state_locations or []
     if location is None and len(states) != 1:
@@ -96,9 +98,17 @@ def retire(
         if not yes:
             said = "\n".join(f"{thing.kind} {thing.name}: {thing.details}" for thing in todo)
             typer.confirm(f"{said}\nRemove these for good?", abort=True, err=True)
-        for thing in query.remove(remains):
+        for thing in query.remove(remains, _wait):
             say_meanwhile(f"removed: {thing.kind} {thing.name}")
     return _answer(redacted(place), remains, is_done=is_done)
+
+
+def _wait(seconds: float) -> None:
+    say_meanwhile(
+        "a driver that has not recorded its end seems silent, but the clocks of two hosts may differ: "
+        f"waiting {seconds:g} s"
+    )
+    sleep(seconds)
 
 
 def _sources(place: str, stored: StoredState) -> tuple[list[StoredSource], str | None]:

@@ -6,7 +6,7 @@ by which it is found; then Spark's checkpoint, which names the state; and at las
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -192,15 +192,19 @@ class RetiredQuery:
             notes=[f"{source.lineage.name}: {note}" for source in self.sources for note in source.notes],
         )
 
-    def remove(self, remains: Remains) -> Iterator[Leftover]:
+    def remove(self, remains: Remains, wait: Callable[[float], object]) -> Iterator[Leftover]:
         """Remove the things; yields each once it is removed. It can be interrupted and repeated.
+
+        Args:
+            wait: waits for some seconds, to watch a driver that seems silent.
 
         Raises:
             Flip27Error: a query uses one of them, or it cannot be removed; the rest stays.
         """
         removals = [removal for removal, _ in self._stored if STATE not in self.kept]
+        for removal, _ in self._stored:
+            removal.check(wait)
         for removal in removals:
-            removal.check()
             removal.take_over()
         try:
             for thing in remains.things:
@@ -336,6 +340,8 @@ class RetiredQuery:
         others = sum(len(batch.lines) - len(batch.offsets) for batch in newest)
         if others:
             details += f", with the positions of {others} sources of other formats"
+        if not self._stored:
+            details += "; nothing in it shows whether the query runs: stop it first"
         if not self.with_checkpoint:
             details += "; --with-checkpoint-location removes them"
         remove = partial(remove_spark_checkpoint, self.checkpoint, self.storage)

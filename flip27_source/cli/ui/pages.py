@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +25,7 @@ from flip27_source.state_tables.views import VIEWS
 
 from ..rendering import counted
 from ..state.diff import Point, changes
+from ..watch.remarks import remarks
 from ..watch.view import Batch
 from . import words
 from .sources import Source, Sources
@@ -74,7 +74,9 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._jinja.globals.update(words=words, counted=counted, link=self._link, version=__version__)
+        self._jinja.globals.update(
+            words=words, counted=counted, remarks=remarks, link=self._link, version=__version__
+        )
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
@@ -152,16 +154,17 @@ class Pages:
             for item in document.raw.plan
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
-        row = found[name].row
+        raw = document.raw
+        sized = None if raw.times is None else raw.times.decided
+        frame = replace(source.frame, sized=sized, event_time=raw.event_time, horizon=raw.horizon)
         return {
             "name": name,
             "status": line.status[name],
             "batch": found[name],
             "subtasks": slowest_first[:MOST_ROWS],
             "counts": counts,
-            "sized": json.loads(row["sized"] or "null"),
-            "event_time": json.loads(row["event_time"] or "null"),
-            "edits": json.loads(row["edits"] or "[]"),
+            "remarks": remarks(frame),
+            "edits": raw.edits,
             "summary": history.summary(name),
             "parent": document.parent if document.parent in line.status else None,
             "page": list_splits(history, Cursor.parse(query.get("at", "")), SPLITS, only=name),

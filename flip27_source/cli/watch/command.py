@@ -18,12 +18,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flip27_source.coordination.batch_sizing import SizedLimits
-from flip27_source.coordination.event_time_order import EventTimeProgress
-
 from ..commands import command, option, seconds
 from ..rendering import Answer, counted
 from ..state.rows import Place
+from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
 
 group = typer.Typer()
@@ -37,8 +35,8 @@ _BAR_WIDTH = 24
     answers="a list with one object for each lineage: lineage, at, driver, condition, error, remedy, "
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
     "backlog, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, sized (target_ms, reason, files, "
-    "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), live, finished, "
-    "quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, "
+    "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, "
+    "slowest, paused), live, finished, quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, "
     "subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
@@ -98,7 +96,7 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    lines = (*_sized(frame.sized), *_late(frame.event_time))
+    lines = map(Text, remarks(frame))
     return Panel(
         Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
         title=escape(frame.lineage),
@@ -114,28 +112,6 @@ def _driver(frame: Frame) -> list[Text]:
     if frame.remedy is not None:
         lines.append(Text(f"What to do: {frame.remedy}"))
     return lines
-
-
-def _sized(limits: SizedLimits | None) -> list[Text]:
-    """A line on the size of the newest batch, if batches size themselves."""
-    if limits is None:
-        return []
-    amounts = (
-        None if limits.files is None else counted(limits.files, "file"),
-        None if limits.rows is None else counted(limits.rows, "row"),
-        None if limits.bytes is None else decimal(limits.bytes),
-    )
-    most = " or ".join(amount for amount in amounts if amount)
-    return [Text(f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})")]
-
-
-def _late(progress: EventTimeProgress | None) -> list[Text]:
-    """A line on the watermark that the backlog needs, if it is read in event-time order."""
-    if progress is None:
-        return []
-    late = f"; {counted(progress.late, 'split')} found too late" if progress.late else ""
-    delay_s = progress.smallest_delay_ms / 1000
-    return [Text(f"a watermark delay of {delay_s:g} s loses nothing of the backlog{late}")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:

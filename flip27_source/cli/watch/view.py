@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
@@ -67,6 +68,7 @@ class Frame:
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
+        horizon: with ``maxEventTimeDrift`` or ``replaySpeed``, how far the newest batch was read.
         finished, quarantined, ignored: numbers of splits since the source's first start.
         data_losses: how often data was lost before it was read. These three include the reports of the
             newest batch.
@@ -97,6 +99,7 @@ class Frame:
     backlog_per_s: float | None = None
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
+    horizon: BatchHorizon | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
@@ -229,6 +232,7 @@ class Watcher:
             backlog_per_s=_rate(batch.backlog - batches[0].backlog, passed_s) if batches[1:] else None,
             sized=None if document.raw.times is None else document.raw.times.decided,
             event_time=document.raw.event_time,
+            horizon=document.raw.horizon,
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"] + batch.quarantined,

@@ -6,6 +6,7 @@ with the indexes of its message type in the schema's file.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Generic, TypeAlias, TypeVar
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.errors import SchemaError
+from flip27_source.readers.columnar.varints import signed, varint
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined
 from flip27_source.readers.kafka.decoding.protobuf_message import ProtobufMessage
 from flip27_source.readers.kafka.decoding.record_values import RecordValues
@@ -141,27 +143,12 @@ def _by_message_type(values: pa.Array) -> tuple[Payloads[tuple[int, ...]], dict[
 
 def _message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
     """The indexes of a Protobuf payload's message type in its file, and the position of the message."""
-    count, at = _varint(payload, 0)
-    if count == 0:
-        return (0,), at
-    path = []
-    for _ in range(count):
-        number, at = _varint(payload, at)
-        path.append(number)
-    return tuple(path), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in zigzag encoding, and the position after it."""
-    number = shift = 0
-    while at < len(data) and shift < 35:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            decoded = (number >> 1) ^ -(number & 1)
-            if decoded < 0:
-                break
-            return decoded, at
-        shift += 7
-    raise ValueError("its header of message types is invalid")
+    stream = io.BytesIO(payload)
+    try:
+        count = signed(varint(stream))
+        path = tuple(signed(varint(stream)) for _ in range(count)) if count else (0,)
+    except (EOFError, ValueError):
+        path = ()
+    if not path or min(path) < 0:
+        raise ValueError("its header of message types is invalid")
+    return path, stream.tell()

@@ -30,6 +30,7 @@ from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27
+from tests.enumerators.files.test_event_time_order import ids
 
 TIMES = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.int64())])
 BY_HOUR = {"eventTimeOrder": "true", "eventTimeColumn": "at", "eventTimeBucket": "1h"}
@@ -63,16 +64,6 @@ def started(folder: Path, options: dict[str, str], **more: str) -> MicroBatchEng
     }
     common |= {"stateLocation": str(folder / "state"), "maxFilesPerTrigger": "1"}
     return MicroBatchEngine({**common, **options, **more}, schema=TIMES)
-
-
-def ids(engine: MicroBatchEngine) -> list[list[int]]:
-    """The ids of each batch's rows, sorted, because tasks read at the same time."""
-    return [sorted(row[-1] for row in batch.rows) for batch in engine.batches]
-
-
-def summary(engine: MicroBatchEngine) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
-    return found
 
 
 def test_a_file_of_several_hours_is_read_hour_by_hour(tmp_path: Path) -> None:

@@ -66,14 +66,15 @@ def test_a_log_that_is_soon_deleted_is_a_warning(orders: Query) -> None:
     assert finding.status is Status.WARNING
 
 
-def test_a_former_replica_whose_log_lacks_what_it_replicated_is_a_warning(orders: Query) -> None:
-    assert "log of the replica" not in found(orders.options)
+def test_a_former_replica_whose_log_lacks_what_it_replicated_is_refused(orders: Query) -> None:
+    assert found(orders.options)["server"].status is Status.OK
     orders.execute("SET GLOBAL gtid_slave_pos = '5-9-1'")
     try:
-        finding = found(orders.options)["log of the replica"]
+        finding = found(orders.options)["server"]
     finally:
         orders.execute("SET GLOBAL gtid_slave_pos = ''")
-    assert finding.status is Status.WARNING
+    assert finding.status is Status.FAILED
+    assert "set log_slave_updates=ON" in (finding.remedy or "")
 
 
 def test_rights_that_an_account_lacks_are_named(own_server: MysqlServer, orders: Query) -> None:

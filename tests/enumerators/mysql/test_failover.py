@@ -394,3 +394,6 @@ def test_a_replica_whose_log_lacks_what_it_replicates_is_refused() -> None:
         pair.wait()
         orders.move_to(second)
         fails(orders, DiscoveryError, "set log_slave_updates=ON in the server's configuration")
+        # What it replicates while no query looks is not in its log either.
+        second.execute("STOP SLAVE")
+        fails(orders, DiscoveryError, "the server is a replica, or was one")

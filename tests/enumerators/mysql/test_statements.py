@@ -37,6 +37,9 @@ def body(sql: bytes, *variables: bytes, schema: bytes = b"shop") -> bytes:
         "TRUNCATE TABLE shop.orders WAIT 5",
         "/*!40000 TRUNCATE */ TABLE `shop` . `orders`",
         "TRUNCATE/**/orders # all of it",
+        "SET STATEMENT lock_wait_timeout = 1 FOR SET STATEMENT sql_mode = '' FOR TRUNCATE orders",
+        'TRUNCATE TABLE "orders"',
+        'TRUNCATE "shop"."orders"',
     ],
 )
 def test_a_truncate_empties_a_table_in_every_spelling(sql: str) -> None:
@@ -53,6 +56,12 @@ def test_names_are_quoted_as_the_session_says() -> None:
     assert Statement("TRUNCATE [a[[b]].c]", "shop", MSSQL).emptied == TableName(schema="shop", name="a[[b].c")
     for sql in ("ALTER TABLE [shop].[orders] RENAME [x]", "ALTER TABLE [orders] DROP PARTITION [a]"):
         assert losses(sql, modes=MSSQL) == {"shop.orders": Loss.GONE}
+
+
+@pytest.mark.parametrize("name", ["²", "\u0661", "\u0085a", "\u3000b", "c\u00a0d", "1e5", "`12`"])
+def test_a_bare_name_may_have_every_letter_beyond_ascii(name: str) -> None:
+    named = TableName(schema="shop", name=name.strip("`"))
+    assert Statement(f"TRUNCATE TABLE {name}", "shop").emptied == named
 
 
 def test_the_text_is_decoded_as_the_session_says() -> None:
@@ -76,6 +85,15 @@ def test_the_text_is_decoded_as_the_session_says() -> None:
         "CREATE OR REPLACE TABLE IF NOT EXISTS `orders` LIKE others",
         "ALTER TABLE orders RENAME=former",
         "ALTER TABLE .orders RENAME TO former",
+        "ALTER TABLE others RENAME .orders",
+        "ALTER TABLE others RENAME AS .orders",
+        "RENAME TABLE IF EXISTS .orders TO former",
+        "RENAME TABLE others TO .orders",
+        'RENAME TABLE "orders" TO "former"',
+        "CREATE OR REPLACE SEQUENCE orders",
+        "ALTER TABLE orders ENGINE=BLACKHOLE",
+        "ALTER TABLE orders WAIT 5 ENGINE 'BLACKHOLE'",
+        "ALTER TABLE orders ADD INDEX (v), COMMENT 'x' ENGINE = MEMORY",
         "ALTER TABLE IF EXISTS . orders DROP PARTITION a",
         "ALTER TABLE others EXCHANGE PARTITION a WITH TABLE .orders",
         "ALTER TABLE orders RENAME`former`",
@@ -108,6 +126,10 @@ def test_a_definition_that_moves_rows_is_a_loss(sql: str) -> None:
 def test_a_definition_that_waits_or_has_a_column_of_an_odd_name_is_no_loss() -> None:
     assert losses("ALTER TABLE orders NOWAIT ADD COLUMN serial INT, ADD serial VARCHAR(9)") == {}
     assert losses("ALTER TABLE orders ADD (serial INT, w INT), ADD COLUMN IF NOT EXISTS serial INT") == {}
+    assert losses("ALTER TABLE orders WAIT 5 ADD engine INT, DROP engine, PARTITION BY HASH (engine)") == {}
+    assert (
+        losses("ALTER TABLE orders COMMENT 'x' ENGINE = InnoDB") == losses("ALTER TABLE orders FORCE") == {}
+    )
     assert losses("ALTER TABLE orders ADD (w INT, serial INT), ADD KEY serial (v)") == {}
     assert losses("ALTER TABLE orders WAIT 5 RENAME COLUMN v TO w") == {}
 
@@ -156,6 +178,15 @@ def test_a_foreign_key_with_which_the_engine_changes_rows_is_a_loss() -> None:
 
 
 @pytest.mark.parametrize(
+    "more", ["v INT REFERENCES t (id) ON DELETE CASCADE)", "v INT) WITH SYSTEM VERSIONING"]
+)
+def test_a_new_table_may_have_such_a_key_or_versions_before_it_is_found(more: str) -> None:
+    assert losses(f"CREATE TABLE orders (id INT PRIMARY KEY, {more}") == {"shop.orders": Loss.CREATED}
+    # Maybe it exists, without them.
+    assert losses(f"CREATE TABLE IF NOT EXISTS orders (id INT PRIMARY KEY, {more}") == {}
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "ALTER TABLE orders ADD SYSTEM VERSIONING",
@@ -169,7 +200,13 @@ def test_system_versioning_is_a_loss_because_the_log_has_old_rows_too(sql: str) 
 
 
 @pytest.mark.parametrize(
-    "sql", ["DROP DATABASE IF EXISTS `shop`", "DROP SCHEMA shop", "CREATE OR REPLACE DATABASE shop"]
+    "sql",
+    [
+        "DROP DATABASE IF EXISTS `shop`",
+        "DROP SCHEMA shop",
+        "CREATE OR REPLACE DATABASE shop",
+        'DROP DATABASE "shop"',
+    ],
 )
 def test_a_dropped_database_is_a_loss_of_its_tables(sql: str) -> None:
     assert losses(sql, "other") == {str(table): Loss.DATABASE for table in KNOWN}

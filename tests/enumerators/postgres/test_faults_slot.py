@@ -335,7 +335,7 @@ class Loss:
 
     statements: tuple[str, ...]
     said: str
-    left: tuple[Change, ...] = ()
+    left: tuple[Change, ...] = (("c", 12, "y"),)
     before: tuple[str, ...] = ()
     losses: int = 1
     skipped_since: int = 0
@@ -346,12 +346,17 @@ PARTS = (
     "CREATE TABLE part PARTITION OF parts DEFAULT", "ALTER TABLE part ADD CONSTRAINT part_name UNIQUE (name)",
     "INSERT INTO parts VALUES (1, 'x')",
 )  # fmt: skip
+
+
+def for_a_while(change: str, back: str) -> tuple[str, ...]:
+    return (change, ROW_11, back, ROW_12)
+
+
 REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change in ("DROP", "ADD"))
 LOSSES = {
     "another tool has advanced the slot": Loss(
         statements=(ROW_11, "SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())", ROW_12),
         said="another query or tool has moved the slot",
-        left=(("c", 12, "y"),),
     ),
     "the slot was dropped and created again": Loss(
         statements=(
@@ -361,36 +366,31 @@ LOSSES = {
             ROW_12,
         ),
         said="another query or tool has moved the slot",
-        left=(("c", 12, "y"),),
     ),
     "the publication was dropped": Loss(
         statements=("DROP PUBLICATION {slot}", ROW_11),
         said="publication {slot} was dropped;",
+        left=(),
         losses=2,
         skipped_since=18,
     ),
     "the table was removed from the publication": Loss(
-        statements=(REMOVED, ROW_11), said=r"table public\.orders was removed from publication"
+        statements=(REMOVED, ROW_11), said=r"table public\.orders was removed from publication", left=()
     ),
     "the table was removed from the publication and added again": Loss(
         statements=(REMOVED, ROW_11, ADDED, ROW_12),
         said=r"public\.orders was removed from publication .* and added again",
-        left=(("c", 12, "y"),),
     ),
     "the publication published only inserts for a while": Loss(
-        statements=(
+        statements=for_a_while(
             "ALTER PUBLICATION {slot} SET (publish = 'delete')",
-            ROW_11,
             "ALTER PUBLICATION {slot} SET (publish = 'insert, update, delete, truncate')",
-            ROW_12,
         ),
         said="publication {slot} was altered",
-        left=(("c", 12, "y"),),
     ),
     "the publication was recreated without the table, which was added later": Loss(
         statements=("DROP PUBLICATION {slot}", "CREATE PUBLICATION {slot}", ROW_11, ADDED, ROW_12),
         said="publication {slot} was dropped and created again",
-        left=(("c", 12, "y"),),
     ),
     "the publication named the partitions of the table for a while": Loss(
         before=(
@@ -400,14 +400,11 @@ LOSSES = {
             "CREATE TABLE part PARTITION OF orders DEFAULT",
             "INSERT INTO orders TABLE filled",
         ),
-        statements=(
+        statements=for_a_while(
             "ALTER PUBLICATION {slot} SET (publish_via_partition_root = false)",
-            ROW_11,
             "ALTER PUBLICATION {slot} SET (publish_via_partition_root = true)",
-            ROW_12,
         ),
         said="publication {slot} was altered",
-        left=(("c", 12, "y"),),
     ),
     "the publication was replaced by one with a row filter for a while": Loss(
         statements=(
@@ -419,38 +416,28 @@ LOSSES = {
             ROW_12,
         ),
         said="publication {slot} was dropped and created again",
-        left=(("c", 12, "y"),),
     ),
     "the publication had a row filter for a while": Loss(
-        statements=(
+        statements=for_a_while(
             "ALTER PUBLICATION {slot} SET TABLE orders WHERE (id > 11)",
-            ROW_11,
             "ALTER PUBLICATION {slot} SET TABLE orders",
-            ROW_12,
         ),
         said=r"or its column list or row filter there was changed",
-        left=(("c", 12, "y"),),
     ),
     "the publication had a column list for a while": Loss(
-        statements=(
-            "ALTER PUBLICATION {slot} SET TABLE orders (id)",
-            ROW_11,
-            "ALTER PUBLICATION {slot} SET TABLE orders",
-            ROW_12,
+        statements=for_a_while(
+            "ALTER PUBLICATION {slot} SET TABLE orders (id)", "ALTER PUBLICATION {slot} SET TABLE orders"
         ),
         said=r"or its column list or row filter there was changed",
         left=(("c", 11, None), ("c", 12, "y")),
     ),
     "the schema of the table was removed from the publication and added again": Loss(
         before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public",),
-        statements=(
+        statements=for_a_while(
             "ALTER PUBLICATION {slot} DROP TABLES IN SCHEMA public",
-            ROW_11,
             "ALTER PUBLICATION {slot} ADD TABLES IN SCHEMA public",
-            ROW_12,
         ),
         said=r"public\.orders was removed from publication .* and added again",
-        left=(("c", 12, "y"),),
     ),
     "the table was moved to a schema that is not published, and back": Loss(
         before=("CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA public", "CREATE SCHEMA away"),
@@ -461,13 +448,11 @@ LOSSES = {
             ROW_12,
         ),
         said=r"public\.orders was removed from publication .* or its schema",
-        left=(("c", 12, "y"),),
     ),
     "the table was unlogged for a while": Loss(
         before=("CREATE PUBLICATION {slot} FOR ALL TABLES",),
         statements=("ALTER TABLE orders SET UNLOGGED", ROW_11, "ALTER TABLE orders SET LOGGED", ROW_12),
         said=r"table public\.orders .* SET UNLOGGED",
-        left=(("c", 12, "y"),),
     ),
 }
 

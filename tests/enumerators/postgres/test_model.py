@@ -21,7 +21,7 @@ from flip27_source.readers.postgres import delivered_changes
 from flip27_source.snapshot_then_log.tables import Cut
 from tests.enumerators.postgres.model_query import ModelQuery, Row
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot
-from tests.mutating import Patch, assert_found
+from tests.mutating import Patch, assert_found, replacing
 
 SEEDS = int(os.environ.get("FLIP27_MODEL_SEEDS", "300"))
 MOST_SEEDS = 3_000
@@ -343,6 +343,7 @@ SIMPLE_DEFECTS: dict[str, tuple[object, str, object]] = {
 """An attribute that is replaced, and its wrong value."""
 
 DEFECTS: list[Patch] = [
+    *(replacing(name, *what) for name, what in SIMPLE_DEFECTS.items()),
     bounds_are_added_whatever_precedes_them,
     commits_are_compared_by_position,
     a_horizon_settles_at_once,
@@ -357,12 +358,7 @@ DEFECTS: list[Patch] = [
 
 
 @pytest.mark.slow  # it tests the model itself
-@pytest.mark.parametrize(
-    "defect", [*SIMPLE_DEFECTS, *DEFECTS], ids=lambda defect: getattr(defect, "__name__", defect)
-)
-def test_every_defect_is_found(defect: str | Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(defect, str):
-        monkeypatch.setattr(*SIMPLE_DEFECTS[defect])
-    else:
-        defect(monkeypatch)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_every_defect_is_found(defect: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect(monkeypatch)
     assert_found(simulate, MOST_SEEDS)

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
-from flip27_source.readers.files.input import is_compressed, open_file, without_secrets
+from flip27_source.readers.files.input import is_compressed, open_file, reading
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
 from flip27_source.readers.files.reader import LinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
@@ -235,9 +235,13 @@ def test_file_urls_are_local_files(tmp_path: Path) -> None:
         assert read_lines([FileSplit(path=f"{prefix}{tmp_path}/a", length=2, modified_us=0)]) == [b"1"]
 
 
-def test_storage_options_never_appear_in_a_message() -> None:
-    options = Options.parse({"storage.key": "AKIA123", "storage.client": '{"token": "hunter2"}'}, ())
-    assert without_secrets("AKIA123 with hunter2 was refused", options) == "*** with *** was refused"
+def test_secrets_of_storage_options_never_appear_in_a_message() -> None:
+    account = "AccountName=lake;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net"
+    given = {"key": "AKIA123", "client": '{"token": "hunter2"}', "connection_string": account, "region": "eu"}
+    options = Options.parse({f"storage.{name}": value for name, value in given.items()}, ())
+    with pytest.raises(AccessError) as told, reading("s3://in/a", options):
+        raise PermissionError("AKIA123 with hunter2 and c2VjcmV0 was refused in region eu")
+    assert "*** with *** and *** was refused in region eu" in str(told.value)
 
 
 def compressed(content: bytes, suffix: str) -> bytes:

@@ -472,21 +472,13 @@ def test_the_name_of_a_table_may_contain_a_dot(sqlite: Shop, uri: str) -> None:
     assert schema_of(options).field("value").type == pa.binary()
 
 
-def test_the_name_of_a_postgresql_table_may_be_written_in_another_case_by_sqlalchemy(
-    postgres: PostgresServer,
+@pytest.mark.parametrize(("created", "given"), [("orders", "PUBLIC.Orders"), ("ÜBUNG", "ÜBUNG")])
+def test_the_name_of_a_postgresql_table_may_be_in_another_case_except_for_letters_that_are_not_ascii(
+    postgres: PostgresServer, created: str, given: str
 ) -> None:
     with postgres.database() as name, postgres.connect(name) as connection:
-        connection.execute("CREATE TABLE orders (id bigint, price numeric(10, 2))")
-        options = of_postgres(postgres, name, with_adbc=False, table="PUBLIC.Orders", cursorColumns="id")
-        assert schema_of(options) == pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
-
-
-def test_the_name_of_a_postgresql_table_keeps_the_case_of_letters_that_are_not_ascii(
-    postgres: PostgresServer,
-) -> None:
-    with postgres.database() as name, postgres.connect(name) as connection:
-        connection.execute("CREATE TABLE ÜBUNG (id bigint, price numeric(10, 2))")
-        options = of_postgres(postgres, name, with_adbc=False, table="ÜBUNG", cursorColumns="id")
+        connection.execute(f"CREATE TABLE {created} (id bigint, price numeric(10, 2))")
+        options = of_postgres(postgres, name, with_adbc=False, table=given, cursorColumns="id")
         assert schema_of(options) == pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
 
 

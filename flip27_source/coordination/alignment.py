@@ -1,0 +1,254 @@
+"""Alignment: splits that are ahead in event time wait for the slowest. Pure.
+
+What counts is how far a split could get in the batch if only the limits ended it (its potential), not how far
+it has been read: Spark moves watermarks between batches only, so that a batch may go on by many times
+``maxEventTimeDrift`` (FLINK-37399). The horizon is the smallest potential of the active splits and sources,
+plus the drift; the slowest is never held by it.
+
+A split is active while something waits in it, and for ``alignmentTimeout`` after that. In one that is held
+back something waits: it is not idle (FLIP-471, FLIP-513). No mark is stored: after a restart a split in which
+nothing waits holds nobody back (FLINK-40505).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic
+
+import msgspec
+
+from ..enumerator import BoundedRange, SplitEnumerator
+from ..enumerator_context import Boundedness
+from ..enumerator_mixins import FollowsEventTime
+from ..event_time import event_time_of, moment_of
+from ..options import Options
+from ..source_options import ALIGNMENT_TIMEOUT, MAX_EVENT_TIME_DRIFT
+from ..split import SplitT, size_of
+from .batch_limits import BatchBudget
+from .horizon import Horizon, Reach, SetsHorizon
+
+_WHOLE = ""
+"""Stands for all splits that are read whole: they wait in one queue."""
+
+
+class BatchHorizon(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far the newest batch was read.
+
+    Attributes:
+        latest_us: the latest event time in it, in microseconds since the epoch.
+        slowest: what held others back: a split, another source, or an option.
+        paused: the number of splits that would have been in the batch.
+    """
+
+    latest_us: int
+    slowest: str
+    paused: int = 0
+
+    def numbers(self) -> dict[str, int | str]:
+        """What offsets and progress events show, by the names that they use."""
+        paused = {"pausedSplits": self.paused} if self.paused else {}
+        shown = {"eventTimeHorizon": moment_of(self.latest_us).isoformat(), "alignmentSlowest": self.slowest}
+        return shown | paused
+
+
+@dataclass(eq=False, repr=False)
+class Alignment(Generic[SplitT]):
+    """Finds the horizon of each batch, and tells which splits it holds back.
+
+    Attributes:
+        drift_us: ``maxEventTimeDrift``; None: only ``horizons`` count.
+        horizons: what bounds the batches besides.
+        timeout_ms: for how long a split in which nothing waits is active.
+        horizon: of the batch that is being planned; None: it has none.
+        strict_us: the time that not even one unit passes; None: there is none.
+        paused: the number of splits that the newest planning has held back.
+    """
+
+    enumerator: SplitEnumerator[SplitT]
+    drift_us: int | None
+    horizons: Sequence[SetsHorizon]
+    timeout_ms: int
+    horizon: Horizon | None = field(default=None, init=False)
+    paused: int = field(default=0, init=False)
+    strict_us: int | None = field(default=None, init=False)
+    # Whether the source itself is the slowest: then one unit may be later.
+    _is_slowest: bool = field(default=False, init=False)
+    # When something waited last, by split; and the largest time of whole splits that were handed out.
+    _waited_ms: dict[str, int] = field(default_factory=dict, init=False)
+    _handed_us: int | None = field(default=None, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        options: Options,
+        enumerator: SplitEnumerator[SplitT],
+        horizons: Sequence[SetsHorizon],
+        boundedness: Boundedness,
+    ) -> Alignment[SplitT] | None:
+        """The alignment of a run; None if nothing bounds its batches in event time."""
+        drift_s = options[MAX_EVENT_TIME_DRIFT]
+        if drift_s is None and not horizons:
+            return None
+        # In a run that ends, nothing comes once nothing waits.
+        timeout_s = 0 if boundedness is Boundedness.BOUNDED else options[ALIGNMENT_TIMEOUT]
+        return cls(
+            enumerator=enumerator,
+            drift_us=None if drift_s is None else round(drift_s * 1_000_000),
+            horizons=horizons,
+            timeout_ms=round(timeout_s * 1000),
+        )
+
+    def begin(self, reach: Reach | None, steady_ms: int, fitting: int = 0) -> None:
+        """Find the horizon of a batch by how far the source could get in it; None: it has no horizon.
+
+        ``fitting``: the number of whole splits that would be in it by the limits alone.
+        """
+        self.horizon, self.paused, self.strict_us, self._is_slowest = None, 0, None, False
+        if reach is None:
+            return
+        found = [one for bound in self.horizons if (one := bound.horizon(reach, steady_ms)) is not None]
+        self.strict_us = min((one.latest_us for one in found if one.is_strict), default=None)
+        if self.drift_us is not None and reach.potential_us is not None:
+            own = Horizon(latest_us=reach.potential_us + self.drift_us, by=reach.slowest or "")
+            is_least = all(one.is_strict or own.latest_us <= one.latest_us for one in found)
+            self._is_slowest = is_least and reach.slowest_waits
+            found.append(own)
+        self.horizon = min(found, key=lambda one: one.latest_us, default=None)
+        self.paused = 0 if self.horizon is None else fitting
+
+    @property
+    def of_batch(self) -> BatchHorizon | None:
+        """The horizon of the newest planning, for people."""
+        if self.horizon is None:
+            return None
+        return BatchHorizon(latest_us=self.horizon.latest_us, slowest=self.horizon.by, paused=self.paused)
+
+    def time_at(self, split: SplitT) -> int | None:
+        """The event time that a split has reached; None if it is not known."""
+        follows = self.enumerator
+        at = follows.event_time_at(split) if isinstance(follows, FollowsEventTime) else None
+        if at is None and (times := event_time_of(split)) is not None:
+            at = times.earliest_us
+        return at
+
+    def holds(self, split: SplitT) -> bool:
+        """Whether nothing of a split may be in the batch; a whole one is held by its latest time."""
+        return self.horizon is not None and self._is_after(split, self.horizon.latest_us)
+
+    def keeps(self, split: SplitT) -> bool:
+        """Whether a whole split stays where it waits: it is held, and not the one unit of the slowest."""
+        if not self.holds(split):
+            return False
+        is_strict = self.strict_us is not None and self._is_after(split, self.strict_us)
+        return is_strict or not self._is_slowest
+
+    def handed_out(self, split: SplitT) -> None:
+        """A whole split is in the batch."""
+        times = event_time_of(split)
+        if times is not None:
+            self._is_slowest = False
+            self.paused = max(0, self.paused - 1)
+            before_us = times.latest_us if self._handed_us is None else self._handed_us
+            self._handed_us = max(times.latest_us, before_us)
+
+    def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
+        """The live split that is read although it is held, because nothing else with times is.
+
+        Args:
+            by_limits: the splits that would be read by the limits alone. within: those within the horizon.
+        """
+        if not self._is_slowest or any(self.time_at(split) is not None for split in within):
+            return None
+        strict_us = self.strict_us
+        free = [one for one in by_limits if strict_us is None or not self._is_after(one, strict_us)]
+        timed = [(at, one) for one in free if (at := self.time_at(one)) is not None]
+        return min(timed, key=lambda one: one[0])[1] if timed else None
+
+    def _is_after(self, split: SplitT, latest_us: int) -> bool:
+        times = event_time_of(split)
+        at = self.time_at(split) if times is None else times.latest_us
+        return at is not None and at > latest_us
+
+    def of_whole(self, waiting: Iterable[SplitT], budget: BatchBudget, steady_ms: int) -> tuple[Reach, int]:
+        """How far splits that are read whole, in this order, could get: to the first that does not fit.
+
+        Returns:
+            That, and the number of splits with times that fit.
+        """
+        waits: list[int] = []
+        handed: list[tuple[int, str]] = []
+        first_left: tuple[int, str] | None = None
+        has_room = True
+        for split in waiting:
+            times, size = event_time_of(split), size_of(split)
+            has_room = has_room and budget.fits(size)
+            if times is not None:
+                waits.append(times.earliest_us)
+                if not has_room:
+                    first_left = times.earliest_us, split.split_id
+                    break
+                handed.append((times.latest_us, split.split_id))
+            budget.take(size)
+        if not waits and self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
+            handed.append((self._handed_us, _WHOLE))
+        found = _reach(waits, first_left or max(handed, default=None))
+        # The first split fits into any batch.
+        return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
+
+    def whole_splits_wait(self, steady_ms: int) -> None:
+        """A split that is read whole waits now."""
+        self._waited_ms[_WHOLE] = steady_ms
+
+    def of_live(
+        self,
+        live: Iterable[SplitT],
+        waiting: Mapping[str, BoundedRange[SplitT] | None],
+        whole: Iterable[SplitT],
+        steady_ms: int,
+    ) -> Reach:
+        """How far live splits could get.
+
+        Args:
+            waiting: those in which something waits, by id, with what the limits alone would read of them.
+            whole: the splits that wait to become live.
+        """
+        waits: list[int] = []
+        reached: list[tuple[int, str]] = []
+        before, self._waited_ms = self._waited_ms, {}
+        for split in live:
+            split_id = split.split_id
+            if split_id in waiting:
+                self._waited_ms[split_id] = steady_ms
+            elif split_id in before:
+                self._waited_ms[split_id] = before[split_id]
+            at = self.time_at(split)
+            if at is None or not (split_id in waiting or self._is_active(split_id, steady_ms)):
+                continue
+            if split_id in waiting:
+                waits.append(at)
+            cut = waiting.get(split_id)
+            # A split that ends in the batch holds nobody back.
+            then = at if cut is None else None if cut.rest is None else self.time_at(cut.rest)
+            if then is not None:
+                reached.append((then, split_id))
+        following = ((at, split.split_id) for split in whole if (at := self.time_at(split)) is not None)
+        for at, split_id in itertools.islice(following, 1):
+            waits.append(at)
+            reached.append((at, split_id))
+        return _reach(waits, min(reached, default=None), self._waited_ms.keys() - waiting.keys())
+
+    def _is_active(self, split_id: str, steady_ms: int) -> bool:
+        since_ms = self._waited_ms.get(split_id)
+        return since_ms is not None and steady_ms - since_ms < self.timeout_ms
+
+
+def _reach(waits: list[int], slowest: tuple[int, str] | None, idle: Collection[str] = (_WHOLE,)) -> Reach:
+    potential_us, split_id = (None, None) if slowest is None else slowest
+    return Reach(
+        waits_us=min(waits, default=None),
+        potential_us=potential_us,
+        slowest=split_id,
+        slowest_waits=split_id not in idle,
+    )
