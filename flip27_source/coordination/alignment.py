@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 import msgspec
@@ -30,7 +30,7 @@ from .batch_limits import BatchBudget
 from .horizon import Horizon, Reach, SetsHorizon
 
 HELD_MS = 100
-"""For how long splits are not looked at again once all that waits is held, unless the horizon has moved."""
+"""For how long splits are not looked at again once all that waits is held after the horizon."""
 
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
@@ -108,12 +108,13 @@ class Alignment(Generic[SplitT]):
 
     def rests(self, steady_ms: int) -> bool:
         """Whether all that waits is held, as it was a moment ago: Spark asks many times a second."""
-        before, paused = self.horizon, self.paused
-        if self._held_ms is None or before is None or not 0 < steady_ms - self._held_ms < HELD_MS:
+        reach, paused = self._reach, self.paused
+        if self._held_ms is None or reach is None or not 0 < steady_ms - self._held_ms < HELD_MS:
             return False
-        self.begin(self._reach, steady_ms)
+        self.begin(reach, steady_ms)
         self.paused = paused
-        return self.horizon is not None and self.horizon.latest_us <= before.latest_us
+        first_us = reach.waits_us if reach.unit_us is None else reach.unit_us
+        return self.horizon is not None and first_us is not None and self.horizon.latest_us < first_us
 
     def ended(self, steady_ms: int, *, is_empty: bool) -> None:
         """The batch was planned; ``is_empty``: it has nothing."""
@@ -218,7 +219,9 @@ class Alignment(Generic[SplitT]):
             self._waited_ms[_WHOLE] = steady_ms
         elif self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
             handed.append((self._handed_us, _WHOLE))
-        return _reach(waits, first_left or max(handed, default=None)), len(handed)
+        found = _reach(waits, first_left or max(handed, default=None))
+        # The first split fits into any batch.
+        return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
 
     def of_live(
         self,

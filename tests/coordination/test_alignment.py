@@ -48,6 +48,11 @@ class Outside:
             return None
         return Horizon(latest_us=round(self.minutes * MINUTE_US), by="outside", is_strict=self.is_strict)
 
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None: ...
+
+    def numbers(self) -> dict[str, int]:
+        return {}
+
 
 @dataclass
 class Trip:
@@ -358,7 +363,9 @@ def test_a_source_of_whole_splits_could_get_to_the_first_that_does_not_fit(road:
     outside = Outside()
     trip = whole((outside,))
     trip.minutes()
-    assert outside.asked[-1] == Reach(waits_us=0, potential_us=20 * MINUTE_US, slowest="piece-2")
+    assert outside.asked[-1] == Reach(
+        waits_us=0, unit_us=9 * MINUTE_US, potential_us=20 * MINUTE_US, slowest="piece-2"
+    )
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US
     trip.minutes()
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US
