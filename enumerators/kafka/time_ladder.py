@@ -258,7 +258,7 @@ def looked_up(
         if is_same and before.positions.get(key) == position:
             continue
         times = search.times[key] = known.at(position, ends[key], topic_id, search.until_ms)
-        search.moved.add(key)
+        search.moved.append(key)
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.
             questions[key] = {known.above_ms}
@@ -288,7 +288,7 @@ class _Search:
     until_ms: int
     brokers: Brokers
     times: dict[TopicPartition, PartitionTimes] = field(default_factory=dict)
-    moved: set[TopicPartition] = field(default_factory=set)
+    moved: list[TopicPartition] = field(default_factory=list)
     """The partitions of which something is new."""
     unanswered: set[TopicPartition] = field(default_factory=set)
 

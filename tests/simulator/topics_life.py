@@ -47,6 +47,10 @@ class TopicsLife(Life):
         draw = self.random
         close_idle_consumers()
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw, self.of.tell)
+        starts_by_time = draw.random() < 0.3
+        if not starts_by_time:
+            self.cluster.lag_ms = draw.choice((0, 0, 5000, 3_600_000))
+            self.cluster.jitter_ms = draw.choice((0, 0, 5000))
         for _ in range(draw.randint(0, 6)):
             self.of.tell(self.cluster.change())
         self.cluster.unrest = draw.choice((0.0, 0.02, 0.2))
@@ -55,10 +59,7 @@ class TopicsLife(Life):
         # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
         self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
         self.cluster.time_ms += 1
-        self.first_ms = self.cluster.time_ms if draw.random() < 0.3 else 0
-        if not self.first_ms:
-            self.cluster.lag_ms = draw.choice((0, 0, 5000, 3_600_000))
-            self.cluster.jitter_ms = draw.choice((0, 0, 5000))
+        self.first_ms = self.cluster.time_ms if starts_by_time else 0
         self.options = {
             **_OF_CLIENTS,
             "stateLocation": STATE,
