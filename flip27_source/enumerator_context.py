@@ -64,7 +64,7 @@ COORDINATORS_NUMBERS = frozenset({
     "splits", "files", "rows", "bytes", "waitingSplits", "liveSplits", "finishedSplits", "quarantinedSplits",
     "ignoredSplits", "dataLosses", "actionsGivenUp", "delayedActions", "positions", "checkpoint", "source",
     "backlogSplits", "backlogRows", "backlogBytes", "backlogOldestEventTime", "smallestWatermarkDelayMs",
-    "lateSplits", "pausedSplits", "eventTimeHorizon", "alignmentSlowest",
+    "lateSplits", "pausedSplits", "eventTimeHorizon", "alignmentSlowest", "replayBehindMs", "replayIsLive",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks", "lastMaxEventTime",
 })  # fmt: skip
 """The names in offsets and progress events under which no enumerator can publish a number of its own."""

@@ -20,9 +20,8 @@ README = (REPOSITORY / "README.md").read_text()
     "script",
     [
         "alignment_picture", "api_page", "batch_picture", "batch_size_picture", "cli_page",
-        "differences_table",
-        "event_time_picture", "hybrid_picture", "options_table", "protocol_page", "spark_versions_table",
-        "state_page",
+        "differences_table", "event_time_picture", "hybrid_picture", "options_table", "protocol_page",
+        "replay_picture", "spark_versions_table", "state_page",
     ],
 )  # fmt: skip
 def test_generated_pages_are_up_to_date(script: str) -> None:

@@ -35,7 +35,7 @@ from tests.pages.places import SCHEMA, Orders, ids_query, land, order, savepoint
 from tests.pages.running import LANGUAGES, NOT_RUN, REPOSITORY, PageRun, blocks_of, reason_not_to_run
 from tests.pages.shop import changes_are_those_of_the_page, recipes_follow_the_table
 from tests.postgres_server import free_port, postgres_server
-from tests.spark.streams import UNTIL_END, run_to_end
+from tests.spark.streams import UNTIL_END, run_to_end, running, wait_for
 
 ALL_PAGES = ["README.md", *(f"docs/{file.name}" for file in sorted((REPOSITORY / "docs").glob("*.md")))]
 PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(page))]
@@ -110,6 +110,18 @@ def alignment(page: PageRun) -> None:
             land(page.place(f"/landing/{folder}/hour=2024-01-01-0{hour}/1.json"), f"{json.dumps(row)}\n")
     page.run()
     assert ids(page.names["joined"], "alignment") == [1, 2, 3]
+
+
+def replay(page: PageRun) -> None:
+    for second in (0, 3, 6):
+        row = json.dumps({"at": f"2024-01-01T00:00:0{second}.5Z", "id": second})
+        land(page.place(f"/archive/orders/2024-01-01T00-00-0{second}.json"), f"{row}\n")
+    page.run()
+    query = page.names["query"]
+    with running(query):
+        wait_for(lambda: sum(batch["numInputRows"] for batch in query.recentProgress) == 3, query)
+        summary = json.loads(query.lastProgress["sources"][0]["endOffset"])["summary"]
+        assert summary["alignmentSlowest"] == "replaySpeed"
 
 
 def hybrid(page: PageRun) -> None:
@@ -385,6 +397,7 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/postgres_recipes.md": recipes_follow_the_table,
     "docs/quickstart.md": quickstart,
     "docs/readers.md": readers,
+    "docs/replay.md": replay,
     "docs/savepoints.md": savepoints_page,
     "docs/sequence.md": sequence,
     "docs/sql.md": sql,

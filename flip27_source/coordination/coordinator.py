@@ -14,6 +14,7 @@ from typing import Any, Generic
 
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
+from ..enumerator_context import Boundedness
 from ..enumerator_mixins import PerformsActions, ReadsInStep
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
@@ -103,6 +104,7 @@ class SourceCoordinator(Generic[SplitT]):
             state = restored.enumerator_state
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
+        self._horizons = horizons
         self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
         self._collector = BatchCollector(
             self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, self._alignment
@@ -131,7 +133,14 @@ class SourceCoordinator(Generic[SplitT]):
         of_time = {} if self._order is None else self._order.progress.numbers()
         horizon = None if self._alignment is None else self._alignment.of_batch
         bounds = {} if horizon is None else horizon.numbers()
-        return {**self._context.metrics.gauges, **known, **self._backlog.numbers(), **of_time, **bounds}
+        return {**self._published, **known, **self._backlog.numbers(), **of_time, **bounds}
+
+    @property
+    def _published(self) -> dict[str, int | float]:
+        numbers: dict[str, int | float] = dict(self._context.metrics.gauges)
+        for one in self._horizons:
+            numbers |= one.numbers()
+        return numbers
 
     def start(self) -> None:
         if self._started:
@@ -181,9 +190,16 @@ class SourceCoordinator(Generic[SplitT]):
         bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
         is_last = limits is None or self.settings.one_batch
         batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
+        if self._horizons:
+            # A source that is held is asked many times a second, and has gone nowhere.
+            reach = Reach() if self.is_held and not batch else self.reach(steady_ms)
+            for one in self._horizons:
+                one.planned(reach, steady_ms, is_empty=not batch, is_held=self.is_held)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         self._settle_losses()
         is_needed = is_needed or self._losses_are_unsaved or self.enumerator.wants_checkpoint()
+        # With no checkpoint, a run that reads what exists would end.
+        is_needed = is_needed or (self.is_held and self.settings.boundedness is Boundedness.BOUNDED)
         if not batch and (not is_needed or is_discovering()):
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
@@ -492,7 +508,7 @@ class SourceCoordinator(Generic[SplitT]):
             sized=None if self._sizer is None else self._sizer.times.decided,
             event_time=None if self._order is None else self._order.progress,
             horizon=None if self._alignment is None else self._alignment.of_batch,
-            gauges=dict(self._context.metrics.gauges),
+            gauges=self._published,
         )
 
 

@@ -6,6 +6,7 @@ All times are in microseconds since the epoch (UTC).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,12 +17,15 @@ class Reach:
 
     Attributes:
         waits_us: the smallest time that waits; None: nothing waits whose time is known.
+        unit_us: the time that is reached with one unit: the largest one of the next split that is read whole,
+            if that is later than the smallest time that waits.
         potential_us: the smallest time that one of its active splits reaches if only the limits end the
             batch; None: no split is active, so the source holds nobody back.
         slowest: the id of that split. slowest_waits: whether something waits in it.
     """
 
     waits_us: int | None = None
+    unit_us: int | None = None
     potential_us: int | None = None
     slowest: str | None = None
     slowest_waits: bool = True
@@ -55,3 +59,14 @@ class SetsHorizon(Protocol):
             reach: of the batch that is being planned.
             steady_ms: as for ``SourceCoordinator.checkpoint``.
         """
+
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
+        """The batch was planned.
+
+        Args:
+            reach: of the next batch.
+            is_empty: whether nothing was planned. is_held: whether the horizon has kept data out.
+        """
+
+    def numbers(self) -> Mapping[str, int]:
+        """What offsets and progress events show, by the names that they use."""

@@ -39,6 +39,7 @@ from .background_cleaner import BackgroundCleaner
 from .checkpoint_log_lines import CheckpointLogLines
 from .driving import Driving
 from .environment import Environment
+from .horizons import Horizons
 from .reports import SubtaskReports
 from .requests import Requests
 from .restored_state import RestoredSavepoint, StateRestorer
@@ -86,6 +87,7 @@ class Cycle:
     # When the trigger came that this call serves, and that of the newest batch: steady, and since the epoch.
     _trigger_ms: tuple[int, int] = field(default=(0, 0), init=False)
     _batch_began_ms: tuple[int, int] | None = field(default=None, init=False)
+    _horizons: Horizons | None = field(default=None, init=False)
     at: Offset = field(default=INITIAL_OFFSET, init=False)
     run: Run | None = field(default=None, init=False)
 
@@ -154,6 +156,8 @@ class Cycle:
         self.requests.restored_at(offset, None if state is None else state.metadata)
         self._watch_requests()
         self.at = offset
+        if not self._settings.one_batch:
+            self._horizons = Horizons.of(self._source, self._environment)
         coordinator = self._begin(state)
         if self._savepoint is not None:
             self._savepoint.complete(coordinator)
@@ -204,6 +208,9 @@ class Cycle:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
+        horizons, self._horizons = self._horizons, None
+        if horizons is not None:
+            horizons.close()
         self._end_run()
 
     def _end_run(self) -> None:
@@ -225,7 +232,10 @@ class Cycle:
         runner = self._environment.new_runner()
         try:
             watched = self._checkpoint_log.watched(runner)
-            coordinator = SourceCoordinator(self._source.enumerator_type, self._settings, watched, state)
+            bounds = () if self._horizons is None else self._horizons.all
+            coordinator = SourceCoordinator(
+                self._source.enumerator_type, self._settings, watched, state, horizons=bounds
+            )
         except BaseException:
             runner.close()
             raise
@@ -301,7 +311,10 @@ class Cycle:
         bounds = None if limits is None else limits.tightened_by(self._limits)
         if limits is None:
             run.runner.wait_for_first_rounds()
+        horizons = self._horizons
         while True:
+            if horizons is not None:
+                horizons.before_planning()
             with self._checkpoint_log.planning():
                 run.runner.drain(run.coordinator.handle_result)
                 pending = run.coordinator.checkpoint(
@@ -313,6 +326,8 @@ class Cycle:
                 )
             # A handler or the plan may have submitted more work, whose first round is waited for too.
             if pending is not None or not run.runner.in_first_rounds:
+                if horizons is not None:
+                    horizons.planned(pending, self.at.lineage)
                 return pending
             run.runner.wait_for_first_rounds()
 

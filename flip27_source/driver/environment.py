@@ -12,6 +12,7 @@ from typing import Any
 
 from ..snapshots.store import Store, open_store
 from .background import ActionRunner, BackgroundRunner
+from .group_files import application_folder
 
 
 def _on_a_thread(work: Callable[[], None]) -> threading.Thread:
@@ -33,6 +34,9 @@ class Environment:
         new_runner: creates a runner for an enumerator's asynchronous work.
         new_actions: creates a runner that performs actions with the given function.
         run_in_background: starts work; the caller joins the returned thread to wait for it.
+        pause: blocks for some seconds.
+        application_folder: returns the folder of this Spark application; None: there is no application, so a
+            group has no other members.
         open_store: opens the store at a path or URL, with the options of its file system.
     """
 
@@ -44,4 +48,6 @@ class Environment:
     new_runner: Callable[[], BackgroundRunner] = BackgroundRunner
     new_actions: Callable[[Callable[[Any], None]], ActionRunner] = ActionRunner
     run_in_background: Callable[[Callable[[], None]], threading.Thread | None] = _on_a_thread
+    pause: Callable[[float], None] = time.sleep
+    application_folder: Callable[[], str | None] = application_folder
     open_store: Callable[[str, Mapping[str, Any]], Store] = open_store

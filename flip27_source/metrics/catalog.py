@@ -96,6 +96,11 @@ PAUSED_SPLITS = _of_source(
     "{split}",
     "Splits that maxEventTimeDrift or replaySpeed has kept out of the newest batch.",
 )
+REPLAY_BEHIND = _of_source(
+    "flip27_replay_behind_seconds",
+    "s",
+    "For how long the data that still waits has been due, with replaySpeed; none once the source is live.",
+)
 TOO_OLD_FILES = _of_source(
     "flip27_too_old_files", "{file}", "Files skipped as too old, since the first start of the source."
 )

@@ -47,6 +47,7 @@ class SourceProgress:
         smallest_watermark_delay_s: that loses nothing of batch and backlog; None without eventTimeOrder.
         horizon: the event time after which nothing was read in the newest batch; None without a horizon.
         paused_splits: splits that it has kept out of that batch.
+        replay_behind_s: for how long the data that still waits has been due; None without a replay.
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
@@ -71,6 +72,7 @@ class SourceProgress:
     smallest_watermark_delay_s: float | None = None
     horizon: dt.datetime | None = None
     paused_splits: float = 0
+    replay_behind_s: float | None = None
     actions_given_up: float = 0
     data_losses: float = 0
     backlog_splits: float = 0
@@ -134,6 +136,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
     slowest_ms, delay_ms = numbers.get("lastSlowestSubtaskMs"), numbers.get("smallestWatermarkDelayMs")
+    behind_ms = None if "replayIsLive" in reported else numbers.get("replayBehindMs")
     return SourceProgress(
         uid=_uid(offset),
         checkpoint_id=offset.checkpoint_id,
@@ -150,6 +153,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
         horizon=event_time({**offset.summary, **reported}.get("eventTimeHorizon")),
         paused_splits=numbers.get("pausedSplits", 0),
+        replay_behind_s=None if behind_ms is None else behind_ms / 1000,
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
         # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.

@@ -169,6 +169,7 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.SMALLEST_WATERMARK_DELAY: newest.smallest_watermark_delay_s,
         catalog.HORIZON: _seconds_since(newest.horizon, now),
         catalog.PAUSED_SPLITS: newest.paused_splits,
+        catalog.REPLAY_BEHIND: newest.replay_behind_s,
         catalog.TOO_OLD_FILES: newest.too_old_files,
         catalog.OVERWRITTEN_FILES: newest.overwritten_files,
         catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,

@@ -123,5 +123,7 @@ def inline_environment(
         if performs_actions
         else lambda _perform: InlineActions(lambda _action: None),
         run_in_background=lambda work: work(),
+        pause=lambda _seconds: None,
+        application_folder=lambda: None,
     )
     return given if new_random is None else replace(given, new_random=new_random)

@@ -48,6 +48,11 @@ class Outside:
             return None
         return Horizon(latest_us=round(self.minutes * MINUTE_US), by="outside", is_strict=self.is_strict)
 
+    def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None: ...
+
+    def numbers(self) -> dict[str, int]:
+        return {}
+
 
 @dataclass
 class Trip:
@@ -284,6 +289,30 @@ def test_a_source_is_as_far_as_it_is_even_if_nothing_of_it_can_be_read_for_a_whi
     assert trip.coordinator.reach(trip.now_ms).potential_us == 40 * MINUTE_US
 
 
+class Counting(Tracks):
+    """Counts how often its live splits are looked at."""
+
+    looks = 0
+
+    def readable(self, live: Any) -> Any:
+        Counting.looks += 1
+        return live
+
+
+def test_while_all_is_held_little_is_computed_although_spark_asks_many_times_a_second(road: Road) -> None:
+    road.times = {"one": every_minute(50, 60)}
+    outside = Outside(minutes=40)
+    Counting.looks = 0
+    trip = Trip(Counting, (outside,))
+    for _ in range(100):
+        assert trip.minutes(after_ms=10) == {}
+        assert trip.coordinator.is_held
+    assert Counting.looks == 10
+    outside.minutes = 55
+    assert trip.minutes(after_ms=10)["one"][-1] == 55
+    assert outside.asked[-1].waits_us == 50 * MINUTE_US
+
+
 WHOLE = {"eventTimeOrder": "true", "maxFilesPerTrigger": "2"}
 
 
@@ -334,7 +363,9 @@ def test_a_source_of_whole_splits_could_get_to_the_first_that_does_not_fit(road:
     outside = Outside()
     trip = whole((outside,))
     trip.minutes()
-    assert outside.asked[-1] == Reach(waits_us=0, potential_us=20 * MINUTE_US, slowest="piece-2")
+    assert outside.asked[-1] == Reach(
+        waits_us=0, unit_us=9 * MINUTE_US, potential_us=20 * MINUTE_US, slowest="piece-2"
+    )
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US
     trip.minutes()
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US

@@ -86,6 +86,13 @@ def test_a_horizon_is_a_time_and_paused_splits_are_counted() -> None:
     assert only_source(FIRST).horizon is None
 
 
+def test_how_far_a_replay_is_behind_is_in_seconds_until_it_is_live() -> None:
+    behind = changed(FIRST, summary={"replayBehindMs": 1500})
+    assert (only_source(behind).replay_behind_s, only_source(behind).gauges) == (1.5, {})
+    live = changed(FIRST, summary={"replayBehindMs": 1500}, report={"replayIsLive": 1})
+    assert (only_source(live).replay_behind_s, only_source(live).gauges) == (None, {})
+
+
 def test_only_numbers_are_gauges() -> None:
     assert only_source(changed(FIRST, summary={"region": "eu", "ready": True})).gauges == {}
 

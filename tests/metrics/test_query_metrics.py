@@ -139,7 +139,7 @@ def test_a_query_without_a_flip27_source_has_no_samples(metrics: QueryMetrics) -
 def test_samples_have_a_value_for_each_label_of_their_metric(metrics: QueryMetrics) -> None:
     backlog = {"backlogRows": 7, "backlogBytes": 80, "backlogOldestEventTime": "2026-11-21T01:00:00+00:00"}
     report = {"lastMaxEventTime": "2026-11-21", "mine": 3, "smallestWatermarkDelayMs": 1} | backlog
-    report["eventTimeHorizon"] = "2026-11-21T01:00:00+00:00"
+    report |= {"eventTimeHorizon": "2026-11-21T01:00:00+00:00", "replayBehindMs": 1}
     metrics.progressed(changed(SECOND, startOffset=FIRST_OFFSET, report=report))
     samples = metrics.samples()
     assert {sample.metric for sample in samples} == set(CATALOG)

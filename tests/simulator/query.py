@@ -140,6 +140,8 @@ class Query(SparkQuery):
             new_runner=lambda: SeededRunner(machine.random, machine.is_done, machine.interrupt),
             new_actions=lambda perform: SeededActions(perform, machine.random, machine.is_done),
             run_in_background=lambda work: work(),
+            pause=lambda seconds: machine.pass_time(round(seconds * 1000)),
+            application_folder=lambda: None,
             open_store=open_store,
         )
 

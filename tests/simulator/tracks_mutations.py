@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flip27_source.coordination.alignment import Alignment
+from flip27_source.coordination.replay import Pace
 from tests.mutating import Patch, around
 
 
@@ -24,8 +25,14 @@ def nothing_is_held(_: Any, *_more: Any) -> bool:
     return False
 
 
+@around(Pace, "due_us")
+def a_replay_stands_still(_: Any, pace: Pace, _steady_ms: int) -> int:
+    return pace.event_us
+
+
 TRACKS_MUTATIONS: tuple[Patch, ...] = (
     an_idle_split_holds_the_others_back_for_ever,
     the_slowest_is_held_by_its_own_horizon,
     nothing_is_held,
+    a_replay_stands_still,
 )
