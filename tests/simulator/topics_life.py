@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
@@ -109,6 +110,28 @@ class TopicsLife(Life):
         for _ in range(len(self.cluster.logs()) + 1):
             self.of.run_to_the_end()
             self.of.pass_time(60_000)
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        """Check that nothing of a batch is later than its horizon, if brokers have answered all requests."""
+        horizon = snapshot.horizon
+        if horizon is None or snapshot.metadata.edits or self.cluster.refused_s:
+            return
+        for cut in (split for item in snapshot.plan.assignments for split in item.splits):
+            log = self.cluster.log((cut.topic, cut.partition))
+            is_followed = not cut.is_quarantined and cut.split_id != horizon.slowest
+            # Without ids, the records may be those of another topic by now.
+            if log is None or log.topic_id is None or log.topic_id != cut.topic_id or not is_followed:
+                continue
+            late = [
+                record.offset for record in log.records[cut.next : cut.end]
+                if record.is_shown(reads_open=True) and record.time_ms * 1000 > horizon.latest_us
+                and record.offset not in log.shrunk
+            ]  # fmt: skip
+            if late:
+                raise DefectFound(
+                    f"{late} of {cut} are later than the horizon of checkpoint "
+                    f"{snapshot.metadata.checkpoint_id}"
+                )
 
     def check(self) -> None:
         # A partition counts as gone once several descriptions in a row do not contain it.
