@@ -204,7 +204,7 @@ class TimeLadder:
         It ends at a step, or where the time is known to a step, if there is such a place.
         """
         times = self.partitions.get(key)
-        if times is None or times.reached_ms(start) is None:
+        if times is None or times.reached_ms(start) is None or (latest_ms is None and end >= times.end):
             return end
         if latest_ms is not None:
             # A batch that ends before the time itself is not more than the drift ahead of what waits.
