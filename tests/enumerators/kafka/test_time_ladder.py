@@ -291,6 +291,14 @@ def test_the_requests_of_a_poll() -> None:
     assert reached(ladder, key(0), len(day)) == 86_400_000
 
 
+def test_what_is_reached_does_not_go_back_for_a_record_that_is_out_of_order() -> None:
+    logs = logs_of([1000, 5000])
+    ladder = logs.ladder({key(0): 2}, step_ms=10_000)
+    assert reached(ladder, key(0), 2) == 5000
+    logs.times[key(0)].append(3000)
+    assert reached(logs.ladder({key(0): 2}, ladder), key(0), 2) == 5000
+
+
 def test_another_topic_and_a_shorter_partition_are_asked_anew() -> None:
     old = logs_of([5000, 6000, 7000]).ladder({key(0): 0})
     new = logs_of([900_000, 901_000, 902_000])
