@@ -129,7 +129,8 @@ EVENT_TIME_ORDER: Option[bool] = NextBatchOption(
     name="eventTimeOrder",
     parse=boolean,
     doc="Read the splits that wait in the order of their event times, so that a watermark drops none of a "
-    "backlog. Files: set eventTimePattern or eventTimeColumn, which tell the times of a file.",
+    "backlog. Files: set eventTimePattern or eventTimeColumn, which tell the times of a file. Kafka: "
+    "partitions advance in step, by the times of their records.",
 )
 WATERMARK_DELAY: Option[float | None] = NextBatchOption(
     name="watermarkDelay",
