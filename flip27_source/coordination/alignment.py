@@ -29,6 +29,9 @@ from ..split import SplitT, size_of
 from .batch_limits import BatchBudget
 from .horizon import Horizon, Reach, SetsHorizon
 
+HELD_MS = 100
+"""For how long splits are not looked at again once all that waits is held after the horizon."""
+
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
 
@@ -78,6 +81,9 @@ class Alignment(Generic[SplitT]):
     # When something waited last, by split; and the largest time of whole splits that were handed out.
     _waited_ms: dict[str, int] = field(default_factory=dict, init=False)
     _handed_us: int | None = field(default=None, init=False)
+    # By which the horizon was found, and when it was found that all that waits is held.
+    _reach: Reach | None = field(default=None, init=False)
+    _held_ms: int | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -100,12 +106,30 @@ class Alignment(Generic[SplitT]):
             timeout_ms=round(timeout_s * 1000),
         )
 
+    def rests(self, steady_ms: int) -> bool:
+        """Whether all that waits is held, as it was a moment ago: Spark asks many times a second."""
+        reach, paused = self._reach, self.paused
+        if self._held_ms is None or reach is None or not 0 < steady_ms - self._held_ms < HELD_MS:
+            return False
+        self.begin(reach, steady_ms)
+        self.paused = paused
+        first_us = reach.waits_us if reach.unit_us is None else reach.unit_us
+        return self.horizon is not None and first_us is not None and self.horizon.latest_us < first_us
+
+    def ended(self, steady_ms: int, *, is_empty: bool) -> None:
+        """The batch was planned; ``is_empty``: it has nothing."""
+        if not is_empty or not self.paused:
+            self._held_ms = None
+        elif self._held_ms is None or steady_ms - self._held_ms >= HELD_MS:
+            self._held_ms = steady_ms
+
     def begin(self, reach: Reach | None, steady_ms: int, fitting: int = 0) -> None:
         """Find the horizon of a batch by how far the source could get in it; None: it has no horizon.
 
         ``fitting``: the number of whole splits that would be in it by the limits alone.
         """
         self.horizon, self.paused, self.strict_us, self._is_slowest = None, 0, None, False
+        self._reach = reach
         if reach is None:
             return
         found = [one for bound in self.horizons if (one := bound.horizon(reach, steady_ms)) is not None]
@@ -191,15 +215,13 @@ class Alignment(Generic[SplitT]):
                     break
                 handed.append((times.latest_us, split.split_id))
             budget.take(size)
-        if not waits and self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
+        if waits:
+            self._waited_ms[_WHOLE] = steady_ms
+        elif self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
             handed.append((self._handed_us, _WHOLE))
         found = _reach(waits, first_left or max(handed, default=None))
         # The first split fits into any batch.
         return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
-
-    def whole_splits_wait(self, steady_ms: int) -> None:
-        """A split that is read whole waits now."""
-        self._waited_ms[_WHOLE] = steady_ms
 
     def of_live(
         self,

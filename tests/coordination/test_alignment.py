@@ -289,6 +289,30 @@ def test_a_source_is_as_far_as_it_is_even_if_nothing_of_it_can_be_read_for_a_whi
     assert trip.coordinator.reach(trip.now_ms).potential_us == 40 * MINUTE_US
 
 
+class Counting(Tracks):
+    """Counts how often its live splits are looked at."""
+
+    looks = 0
+
+    def readable(self, live: Any) -> Any:
+        Counting.looks += 1
+        return live
+
+
+def test_while_all_is_held_little_is_computed_although_spark_asks_many_times_a_second(road: Road) -> None:
+    road.times = {"one": every_minute(50, 60)}
+    outside = Outside(minutes=40)
+    Counting.looks = 0
+    trip = Trip(Counting, (outside,))
+    for _ in range(100):
+        assert trip.minutes(after_ms=10) == {}
+        assert trip.coordinator.is_held
+    assert Counting.looks == 10
+    outside.minutes = 55
+    assert trip.minutes(after_ms=10)["one"][-1] == 55
+    assert outside.asked[-1].waits_us == 50 * MINUTE_US
+
+
 WHOLE = {"eventTimeOrder": "true", "maxFilesPerTrigger": "2"}
 
 
