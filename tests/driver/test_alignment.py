@@ -133,6 +133,20 @@ class PageReader(YieldsProgress, SplitReader[Page]):
             yield Progress(replace(split, minute=minute + 1) if minute < 49 else None)
 
 
+def test_a_source_of_a_chain_has_not_ended_while_data_is_held_in_it(road: Road) -> None:
+    road.times = {"idle": minutes(*range(11)), "other": minutes(*range(50))}
+    ROADS["next"] = Road(times={"next": minutes(5)})
+    given = [{"road": name, "reader": "tests.timed_tracks:AnyReader"} for name in ("test", "next")]
+    chain = hybrid((Tracks, given[0]), (Tracks, given[1]), maxEventTimeDrift="10 minutes")
+    engine = MicroBatchEngine(chain, schema=SCHEMA)
+    engine.process_all_available()
+    assert [len(batch.rows) for batch in engine.batches] == [11 + 21]
+    engine.now_ms += 60_000
+    engine.process_all_available()
+    assert [len(batch.rows) for batch in engine.batches] == [11 + 21, 29, 1]
+    del ROADS["next"]
+
+
 def test_splits_that_readers_bound_are_paused_as_a_whole() -> None:
     given = {"maxEventTimeDrift": "10 minutes", "maxRowsPerSplit": "5"}
     engine = MicroBatchEngine(given, enumerator=Feeds, reader=PageReader, schema=SCHEMA)
