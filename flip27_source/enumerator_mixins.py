@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .errors import ContractError
+from .event_time import EventTimeRange
 from .options import Options
 from .split import SplitT
 from .values.annotations import annotation_of
@@ -225,6 +226,23 @@ class FollowsEventTime(ABC, Generic[SplitT]):
         Returns:
             None if it is not known: such a split is never held back, and holds no other back.
         """
+
+
+class ReadsInStep(FollowsEventTime[SplitT]):
+    """Optional mix-in of an enumerator: with ``eventTimeOrder`` its live splits advance together.
+
+    They are aligned: it sets ``maxEventTimeDrift`` itself if that is not given (``implied_options``). The
+    times of the ranges that are read tell the delay that a watermark needs.
+    """
+
+    @abstractmethod
+    def event_times_in(self, cut: SplitT) -> EventTimeRange | None:
+        """The event times in a range of ``bound_split``, as wide as they may be; None: not known."""
+
+    @abstractmethod
+    def event_times_after(self, live: Sequence[SplitT]) -> EventTimeRange | None:
+        """The event times of all that waits in these splits and in those that are not assigned; None: nothing
+        waits whose times are known."""
 
 
 class LimitsEdits(ABC):

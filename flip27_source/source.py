@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
-from .enumerator_mixins import ComposedOfSources, FollowsEventTime, PerformsActions, check_bases
+from .enumerator_mixins import ComposedOfSources, FollowsEventTime, PerformsActions, ReadsInStep, check_bases
 from .errors import ContractError, OptionError, RegistryError
 from .file_systems.paths import redacted
 from .options import Option, Options
@@ -245,12 +245,14 @@ def check_event_time_order(
     is_whole = enumerator.bound_split is SplitEnumerator.bound_split and not issubclass(
         reader, YieldsProgress
     )
-    if not (is_whole and all(hasattr(one, "event_time") for one in kinds)):
+    if not issubclass(enumerator, ReadsInStep) and not (
+        is_whole and all(hasattr(one, "event_time") for one in kinds)
+    ):
         raise OptionError(
             f"option {EVENT_TIME_ORDER.name} is true, and the splits of {enumerator.__qualname__} "
             + ("have no event_time" if is_whole else "are not read whole, each in one batch"),
-            remedy=f"remove {EVENT_TIME_ORDER.name}; files have it, and enumerators of your own whose splits "
-            "have an attribute event_time (EventTimeRange or None)",
+            remedy=f"remove {EVENT_TIME_ORDER.name}; files and kafka have it, and enumerators of your own "
+            "whose splits have an attribute event_time (EventTimeRange or None)",
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Optional, get_args, get_type_hints
 import msgspec
 
 from flip27_source.enumerator import SplitEnumerator
-from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerator_mixins import PerformsActions, ReadsInStep
 from flip27_source.enumerators.hybrid.options import READ_UNTIL
 from flip27_source.enumerators.hybrid.switch import Switch, check_placeholders, has_switch, with_switch
 from flip27_source.errors import Flip27Error, IncompatibleStateError, OptionError
@@ -41,6 +41,7 @@ from flip27_source.source_options import (
     ENUMERATOR,
     EVENT_TIME_COLUMN,
     EVENT_TIME_ORDER,
+    MAX_EVENT_TIME_DRIFT,
     MAX_PARTITION_BYTES,
     PATH,
     READER,
@@ -303,6 +304,7 @@ class Part:
             parsed = parsed.with_values(self.enumerator_type.implied_options(parsed))
             check_event_time_order(parsed, self.enumerator_type, self.reader_type)
             check_horizon(parsed, self.enumerator_type)
+            self._check_steps(parsed)
             return Source(
                 enumerator_type=self.enumerator_type,
                 reader_type=self.reader_type,
@@ -310,6 +312,15 @@ class Part:
                 reader_name=self.reader_name,
                 uid=uid,
                 options=parsed,
+            )
+
+    def _check_steps(self, parsed: Options) -> None:
+        """Refuse eventTimeOrder of a part whose splits advance in step: that is for a whole chain."""
+        if issubclass(self.enumerator_type, ReadsInStep) and parsed.get(EVENT_TIME_ORDER.name, False):
+            raise OptionError(
+                f"option {self.option_name(EVENT_TIME_ORDER.name)} is true, and {self.title} has no order by "
+                "itself in a chain",
+                remedy=f"remove it, and set {MAX_EVENT_TIME_DRIFT.name} for the chain",
             )
 
 

@@ -13,7 +13,7 @@ from flip27_source.enumerators.kafka.client import failed as failure
 from flip27_source.enumerators.kafka.client import imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
-from flip27_source.enumerators.kafka.options import KAFKA
+from flip27_source.enumerators.kafka.options import KAFKA, time_step_s
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, TopicPartition, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_OFFSETS, starting
@@ -22,7 +22,14 @@ from flip27_source.errors import Flip27Error, OptionError, some_of
 from flip27_source.file_systems.paths import open_file_system
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, finding_of, ok, skipped, warning
-from flip27_source.source_options import INLINE_STATE_LIMIT, ON_DATA_LOSS, SAVEPOINT, STATE_LOCATION
+from flip27_source.source_options import (
+    INLINE_STATE_LIMIT,
+    MAX_EVENT_TIME_DRIFT,
+    ON_DATA_LOSS,
+    SAVEPOINT,
+    STATE_LOCATION,
+    WATERMARK_DELAY,
+)
 
 STATE_BYTES_PER_PARTITION = 130
 """The approximate size of a partition in the state."""
@@ -49,6 +56,7 @@ def findings(options: Options) -> Iterator[Finding]:
         if partitions:
             yield from _records(cluster, properties, partitions)
             yield from _state(options, len(partitions))
+            yield from _event_times(cluster, options, partitions)
             yield finding_of("start", lambda: _start(options, choice))
 
 
@@ -151,6 +159,28 @@ def _start(options: Options, choice: TopicChoice) -> Finding:
     is_new = options[STATE_LOCATION] is not None
     finding = failed if is_new and options[ON_DATA_LOSS] == "fail" else warning
     return finding("start", what, f"set {STARTING_OFFSETS.name} to earliest, or to -2 for these partitions")
+
+
+def _event_times(cluster: Cluster, options: Options, partitions: list[TopicPartition]) -> Iterator[Finding]:
+    """Whether the brokers tell the times of records, if a query follows them."""
+    if time_step_s(options) is None:
+        return
+    drift_s, delay_s = options[MAX_EVENT_TIME_DRIFT], options[WATERMARK_DELAY]
+    try:
+        known = cluster.first_at({key: [0] for key in partitions})
+    except Flip27Error as error:
+        yield failed("event time", error.what, error.remedy)
+        return
+    without = [split_id_of(*key) for key in partitions if known.get(key, {}).get(0) is None]
+    found = f"{len(partitions) - len(without)} of {len(partitions)} partitions have records with times"
+    if drift_s is None or (delay_s is not None and delay_s >= drift_s):
+        yield ok("event time", found)
+        return
+    found += f"; a watermark delay of {drift_s:g} s loses no record that is in order"
+    if delay_s is None:
+        yield ok("event time", found)
+    else:
+        yield warning("event time", found, f"set {MAX_EVENT_TIME_DRIFT.name} to {WATERMARK_DELAY.name}")
 
 
 def _has_state(options: Options) -> bool:

@@ -63,10 +63,12 @@ class Clock:
     Attributes:
         now_s: seconds since an arbitrary moment; never goes back.
         wait_s: waits for the given number of seconds.
+        present_s: seconds since 1970 (UTC).
     """
 
     now_s: Callable[[], float] = time.monotonic
     wait_s: Callable[[float], None] = time.sleep
+    present_s: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

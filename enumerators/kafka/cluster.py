@@ -6,15 +6,15 @@ Used on one thread. What must not live here: decisions, which belong to the assi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock
-from flip27_source.enumerators.kafka.split import TopicPartition
+from flip27_source.enumerators.kafka.split import TopicPartition, split_id_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -176,22 +176,85 @@ class Cluster:
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of partitions, behind all open transactions; partitions without a leader are left out."""
+        places = dict.fromkeys(partitions, _specs().latest())
+        answers, _ = self._listed([places], reads_open=True)[0]
+        return {key: answer.offset for key, answer in answers.items()}
+
+    def latest_records(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The offset and the time of the record with the largest time: one request to each broker.
+
+        Partitions are left out that have none, or of whose last transactions one is open; with brokers before
+        Kafka 3.0 all are.
+        """
+        answers, _ = self._listed([dict.fromkeys(partitions, _specs().max_timestamp())])[0]
+        return {
+            key: (answer.offset, answer.timestamp)
+            for key, answer in answers.items()
+            if answer.offset >= 0 and answer.timestamp >= 0
+        }
+
+    def first_at(
+        self, times_ms: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, dict[int, tuple[int, int] | None]]:
+        """The offsets and times of the first records at or after times: all requests at once.
+
+        One request to each broker for each of the times of the partition that has most.
+
+        Returns:
+            None for a time that no record has reached. What a broker does not answer is left out.
+
+        Raises:
+            KafkaError: the brokers answer nothing, and not because there are no leaders.
+        """
+        spec = _specs().for_timestamp
+        most = max(map(len, times_ms.values()))
+        rounds = [
+            {key: asked[number] for key, asked in times_ms.items() if number < len(asked)}
+            for number in range(most)
+        ]
+        found: dict[TopicPartition, dict[int, tuple[int, int] | None]] = {}
+        listed = self._listed([{key: spec(at_ms) for key, at_ms in places.items()} for places in rounds])
+        for places, (answers, _) in zip(rounds, listed, strict=True):
+            for key, answer in answers.items():
+                known = None if answer.offset < 0 else (answer.offset, answer.timestamp)
+                found.setdefault(key, {})[places[key]] = known
+        error, key = listed[0][1], next(iter(times_ms))
+        if not found and error is not None:
+            if not _lacks_leader(error.args[0]):
+                raise failed(self._properties, f"requesting offsets of {split_id_of(*key)} by time", error)
+            # Brokers that cannot be reached have the same error; they do not tell the partitions either.
+            self._refresh([key[0]])
+        return found
+
+    def _listed(
+        self, requests: Sequence[Mapping[TopicPartition, Any]], *, reads_open: bool = False
+    ) -> list[tuple[dict[TopicPartition, Any], Any]]:
+        """For each request the answers of the partitions that have a leader, and the first error."""
         kafka = imported()
-        places = [kafka.TopicPartition(*key) for key in partitions]
-        if not places:
-            return {}
+        if not any(requests):
+            return [({}, None)] * len(requests)
         self._connected()
         assert self._admin is not None
-        answers = self._admin.list_offsets(
-            dict.fromkeys(places, kafka.admin.OffsetSpec.latest()),
-            isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=self._timeout_s,
-        )
-        found = {}
-        for place, answer in answers.items():
-            with suppress(kafka.KafkaException):
-                found[place.topic, place.partition] = answer.result().offset
-        return found
+        is_open = reads_open or self._properties.values.get("isolation.level") == "read_uncommitted"
+        level = kafka.IsolationLevel.READ_UNCOMMITTED if is_open else kafka.IsolationLevel.READ_COMMITTED
+        sent = [
+            self._admin.list_offsets(
+                {kafka.TopicPartition(*key): spec for key, spec in places.items()},
+                isolation_level=level,
+                request_timeout=self._timeout_s,
+            )
+            for places in requests
+        ]
+        listed: list[tuple[dict[TopicPartition, Any], Any]] = []
+        for answers in sent:
+            found, first_error = {}, None
+            for place, answer in answers.items():
+                try:
+                    found[place.topic, place.partition] = answer.result()
+                except kafka.KafkaException as error:
+                    first_error = first_error or error
+            listed.append((found, first_error))
+        return listed
 
     def oldest_time_ms(
         self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
@@ -248,6 +311,14 @@ class Cluster:
         return self._consumer
 
 
+def _specs() -> Any:
+    """What an offset can be asked for by."""
+    imported()
+    from confluent_kafka import admin
+
+    return vars(admin)["OffsetSpec"]
+
+
 def _first_times(consumer: Consumer, partitions: int, clock: Clock) -> dict[TopicPartition, int]:
     """The times of the first records; a partition in which all records were aborted only has an end."""
     times: dict[TopicPartition, int] = {}
@@ -276,6 +347,13 @@ def is_unknown(error: Any) -> bool:
         return False
     codes = imported().KafkaError
     return error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION)
+
+
+def _lacks_leader(error: Any) -> bool:
+    """Whether the partition of an error has no leader, or does not exist."""
+    codes = imported().KafkaError
+    lacking = (codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_FOR_PARTITION, codes._NOENT)
+    return is_unknown(error) or error.code() in lacking
 
 
 def _known_id(topic_id: Any) -> str | None:

@@ -10,13 +10,13 @@ import datetime as dt
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions, ReadsInStep
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client import imported
@@ -29,6 +29,7 @@ from flip27_source.enumerators.kafka.split import (
     divided,
     fields_at,
     offsets_between,
+    partition_of,
     range_split,
     split_id_of,
 )
@@ -40,7 +41,9 @@ from flip27_source.enumerators.kafka.start_positions import (
     ending,
     starting,
 )
+from flip27_source.enumerators.kafka.time_ladder import PartitionTimes, TimeLadder
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.event_time import EventTimeRange
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
@@ -56,6 +59,7 @@ class KafkaEnumerator(
     CutsSomeSplits,
     ChecksSource,
     ChecksBeforeStart,
+    ReadsInStep[KafkaSplit],
     SplitEnumerator[KafkaSplit],
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
@@ -110,6 +114,11 @@ class KafkaEnumerator(
         self._idle_at: tuple[int, int] | None = None
         self._polls_again = False
         self._polls_for: dict[str, int] = {}
+        step_s = None if context.reads_once else opts.time_step_s(options)
+        self._ladder = None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)))
+        # The positions for whose times a poll of their own was made, and how many.
+        self._asked_at: dict[str, tuple[int, int]] = {}
+        self._asks_for_times = False
         # A poll that a batch waits for may be made while the periodic one is.
         self._one_at_a_time = threading.Lock()
         self._results: deque[PollResult] = deque()
@@ -155,16 +164,30 @@ class KafkaEnumerator(
         self._poll(None if self._is_bounded else self.options_given[opts.DISCOVERY_INTERVAL])
 
     def _poll(self, period_s: float | None) -> None:
-        given = self.options_given
-        retries = given[opts.FETCH_RETRIES]
-
         def poll(request: PollRequest) -> None:
             with self._one_at_a_time:
                 self._results.append(self._poller.poll(request))
 
+        self._call_async(poll, self._polled, period_s)
+
+    def _poll_times(self) -> None:
+        def poll(request: PollRequest) -> TimeLadder | None:
+            with self._one_at_a_time:
+                return self._poller.times(request, request.ends)
+
+        self._call_async(poll, self._times_polled, None)
+
+    def _call_async(
+        self,
+        poll: Callable[[PollRequest], Any],
+        handler: Callable[[Any, BaseException | None], None],
+        period_s: float | None,
+    ) -> None:
+        given = self.options_given
+        retries = given[opts.FETCH_RETRIES]
         self.context.call_async(
             poll,
-            self._polled,
+            handler,
             argument=self._next_request,
             period_s=period_s,
             retry=RetryPolicy(
@@ -222,6 +245,8 @@ class KafkaEnumerator(
         if open_ and self._polls_again_for(open_):
             # This may be the only batch of the run.
             return ()
+        if self._waits_for_times(behind):
+            return ()
         # Only a batch stores the offset of a position that an edit has set.
         edited = [split for split in behind if split.next < 0]
         behind = edited if self._waits_for_more(behind) else [*edited, *(s for s in behind if s.next >= 0)]
@@ -248,17 +273,71 @@ class KafkaEnumerator(
         end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
         limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
         end = min([end, *(at.next + most for most in limits)])
+        if self._ladder is not None:
+            latest_ms = None if budget.latest_us is None else budget.latest_us // 1000
+            end = self._ladder.end_at(partition_of(at.split_id), at.next, end, latest_ms)
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
         self._assigner.planned(at)
-        if self._group is not None:
-            self._moved[split.split_id] = end
-            if at.next < split.next:
-                self._restarted.add(split.split_id)
+        if self._group is not None and at.next < split.next:
+            self._restarted.add(split.split_id)
         return BoundedRange(
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
+
+    def event_time_at(self, split: KafkaSplit) -> int | None:
+        """The time of the next record of a partition, or an earlier one, as the brokers tell it."""
+        times, offset = self._times_of(split), self._offset_of(split)
+        reached_ms = None if times is None or offset is None else times.reached_ms(offset)
+        return None if reached_ms is None else reached_ms * 1000
+
+    def event_times_in(self, cut: KafkaSplit) -> EventTimeRange | None:
+        """The times of a range, from what is known of its partition."""
+        times = self._times_of(cut)
+        return None if times is None or cut.end is None else times.between(cut.next, cut.end)
+
+    def event_times_after(self, live: Sequence[KafkaSplit]) -> EventTimeRange | None:
+        """The times of the records that wait in all partitions."""
+        found = [
+            times
+            for split in (*self._assigner.held, *live)
+            if (known := self._times_of(split)) and (offset := self._offset_of(split)) is not None
+            and (times := known.between(offset, known.end))
+        ]  # fmt: skip
+        if not found:
+            return None
+        return EventTimeRange(min(one.earliest_us for one in found), max(one.latest_us for one in found))
+
+    def _times_of(self, split: KafkaSplit) -> PartitionTimes | None:
+        if self._ladder is None or split.is_quarantined:
+            return None
+        return self._ladder.partitions.get(partition_of(split.split_id))
+
+    def _offset_of(self, split: KafkaSplit) -> int | None:
+        """The offset of a position; None if an edit has named the position, and no poll has found it."""
+        return split.next if split.next >= 0 else self._assigner.resolved.get(split.split_id)
+
+    def _waits_for_times(self, behind: Sequence[KafkaSplit]) -> bool:
+        """Whether a poll for the times at these positions is being made; there are two of them at most."""
+        if self._ladder is None or self._asks_for_times:
+            return self._asks_for_times
+        unknown = [
+            (split.split_id, offset)
+            for split in behind
+            if not split.is_quarantined
+            and (offset := self._offset_of(split)) is not None
+            and self._ladder.positions.get(partition_of(split.split_id)) != offset
+            and split.split_id in self._assigner.ends
+            and self._asked_at.get(split.split_id) != (offset, _MOST_POLLS_FOR)
+        ]
+        for split_id, offset in unknown:
+            before, count = self._asked_at.get(split_id, (offset, 0))
+            self._asked_at[split_id] = offset, count + 1 if before == offset else 1
+        if unknown:
+            self._asks_for_times = True
+            self._poll_times()
+        return self._asks_for_times
 
     def _marked(self, split: KafkaSplit) -> KafkaSplit | None:
         """The split with the successor of its topic, before the query stops; None if it does not lack it.
@@ -305,6 +384,10 @@ class KafkaEnumerator(
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
+        if self._group is not None:
+            self._moved.update(
+                {cut.split_id: cut.end for cut in ranges if cut.end and not cut.is_quarantined}
+            )
         given = self.options_given
         most = given[opts.MAX_RECORDS_PER_PARTITION]
         return divided(ranges, min_partitions=given[opts.MIN_PARTITIONS], max_records=most)
@@ -346,7 +429,14 @@ class KafkaEnumerator(
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
+            self._ladder = result.ladder
             self._polls_done += 1
+
+    def _times_polled(self, ladder: TimeLadder | None, error: BaseException | None) -> None:
+        self._asks_for_times = False
+        if error is not None:
+            raise error
+        self._ladder = ladder
 
     def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether the batch waits, as minOffsetsPerTrigger says."""
@@ -394,11 +484,19 @@ class KafkaEnumerator(
 
     def _next_request(self, live: Sequence[KafkaSplit]) -> PollRequest:
         planned = {split.split_id: split.next for split in live if split.next >= 0}
-        return PollRequest(
-            known=self._assigner.known,
-            planned=self._assigner.resolved | planned,
-            unresolved=self._assigner.unresolved,
+        assigner = self._assigner
+        request = PollRequest(
+            known=assigner.known, planned=assigner.resolved | planned, unresolved=assigner.unresolved
         )
+        if self._ladder is None:
+            return request
+        positions = {
+            partition_of(split.split_id): offset
+            for split in (*assigner.held, *live)
+            if not split.is_quarantined and (offset := self._offset_of(split)) is not None
+        }
+        ends = {partition_of(split_id): end for split_id, end in assigner.ends.items()}
+        return replace(request, positions=positions, ends=ends, ladder=self._ladder)
 
 
 def _other_start(loss: Loss, split_ids: Sequence[str], first: str) -> str:

@@ -23,7 +23,22 @@ from flip27_source.options import (
     optional,
     texts,
 )
-from flip27_source.source_options import LOG_DATA_LOSS, MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
+from flip27_source.source_options import (
+    EVENT_TIME_ORDER,
+    LOG_DATA_LOSS,
+    MAX_EVENT_TIME_DRIFT,
+    MAX_ROWS_PER_TRIGGER,
+    ON_DATA_LOSS,
+    REPLAY_SPEED,
+    STATE_LOCATION,
+    WATERMARK_DELAY,
+)
+
+DRIFT_IN_ORDER_S = 60.0
+"""How far in event time partitions are read ahead with eventTimeOrder, unless an option says less."""
+
+REPLAY_STEP_S = 1.0
+"""With replaySpeed, how much real time a batch is cut to at least."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -186,13 +201,27 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     KAFKA, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, *START_AND_END_OPTIONS, FAIL_ON_DATA_LOSS,
     MAX_OFFSETS_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER, MAX_TRIGGER_DELAY, MAX_OFFSETS_PER_PARTITION,
     MIN_PARTITIONS, MAX_RECORDS_PER_PARTITION, COMMIT_OFFSETS, INCLUDE_HEADERS, POLL_TIMEOUT, FETCH_RETRIES,
-    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES,
+    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER,
+    WATERMARK_DELAY,
 )  # fmt: skip
 
 
+def time_step_s(options: Options) -> float | None:
+    """The smallest distance of the times at which batches end; None: event times are not followed."""
+    drift_s, speed = options[MAX_EVENT_TIME_DRIFT], options[REPLAY_SPEED]
+    steps = [*([] if drift_s is None else [drift_s]), *([] if speed is None else [speed * REPLAY_STEP_S])]
+    return min(steps, default=None)
+
+
 def implied_options(options: Options) -> Mapping[Option[Any], Any]:
-    """The options of every source that are set under Spark's names, and their values."""
+    """The options of every source that are set under other names, and their values.
+
+    In event-time order partitions are aligned.
+    """
     implied: dict[Option[Any], Any] = {}
+    if options[EVENT_TIME_ORDER] and options[MAX_EVENT_TIME_DRIFT] is None:
+        # A watermark with that delay then loses nothing.
+        implied[MAX_EVENT_TIME_DRIFT] = min(DRIFT_IN_ORDER_S, options[WATERMARK_DELAY] or DRIFT_IN_ORDER_S)
     fails = options[FAIL_ON_DATA_LOSS]
     if fails is not None:
         implied[ON_DATA_LOSS] = "fail" if fails else _reported(options)

@@ -24,6 +24,7 @@ from flip27_source.enumerators.kafka.split import (
     split_id_of,
 )
 from flip27_source.enumerators.kafka.start_positions import ON_EXPIRED_START, STARTING_STRATEGY
+from flip27_source.enumerators.kafka.time_ladder import TimeLadder, looked_up
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import AccessError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
@@ -49,6 +50,8 @@ POLLS_PER_STARTS = 300
 Tasks notice by themselves that records have expired.
 """
 
+_NOTHING: Mapping[TopicPartition, int] = {}
+
 FIRST_START_S = 5.0
 """How long a first start retries if no broker answers, or refuses the user: the options are likely wrong."""
 
@@ -61,11 +64,17 @@ class PollRequest:
         known: partitions that were found before, by topic, with the topic's id; None before the first start.
         planned: the offsets up to which partitions are planned, by split.
         unresolved: the positions to replace by offsets.
+        ladder: what is known of event times; None: they are not followed.
+        positions: if they are followed, the offsets that are read next, also of partitions that wait.
+        ends: if they are followed, where the partitions end as far as known.
     """
 
     known: Mapping[str, tuple[str | None, frozenset[int]]] | None = None
     planned: Mapping[str, int] = field(default_factory=dict)
     unresolved: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    ladder: TimeLadder | None = None
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +95,7 @@ class PollResult:
         problem: why the query has to fail although a retry is left: a mistake in an option, or brokers that a
             first start cannot reach, or that refuse its user.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
+        ladder: the times of the partitions, if they are followed.
     """
 
     topics: Mapping[str, Topic] | None = None
@@ -98,6 +108,7 @@ class PollResult:
     expired: tuple[TopicPartition, ...] = ()
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
+    ladder: TimeLadder | None = None
     problem: Flip27Error | None = None
 
 
@@ -164,6 +175,28 @@ class ClusterPoller:
                 raise
             return PollResult(problem=error)
 
+    def times(
+        self,
+        request: PollRequest,
+        ends: Mapping[TopicPartition, int],
+        new: Mapping[TopicPartition, int] = _NOTHING,
+    ) -> TimeLadder | None:
+        """The times of the partitions, with requests for those of which something is new; None: not followed.
+
+        Args:
+            ends: where the partitions end. new: offsets of partitions that the request does not have.
+        """
+        if request.ladder is None:
+            return None
+        return looked_up(
+            request.ladder,
+            {**new, **request.positions},
+            ends,
+            topic_ids={name: topic.topic_id for name, topic in (self._topics or {}).items()},
+            now_ms=int(self._clock.present_s() * 1000),
+            brokers=self._connected,
+        )
+
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
         present = self._choice.partitions(topics)
@@ -184,6 +217,7 @@ class ClusterPoller:
             expired=() if request.known is not None else self._expired(present, resolved),
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
+            ladder=self.times(request, ends, resolved),
         )
         self._is_reported, self._seen, self._confirms = True, {}, self._polls_once
         return result

@@ -15,7 +15,7 @@ from typing import Any, Generic
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_context import Boundedness
-from ..enumerator_mixins import PerformsActions
+from ..enumerator_mixins import PerformsActions, ReadsInStep
 from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
 from ..log import LOG
@@ -460,6 +460,10 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
         enumerator = self.enumerator
+        if self._order is not None and isinstance(enumerator, ReadsInStep):
+            read = map(enumerator.event_times_in, batch.splits())
+            waiting = enumerator.event_times_after(self._ledger.live)
+            self._order.advanced([times for times in read if times is not None], waiting)
         if self._order is None or not isinstance(enumerator, DiscoveringEnumerator):
             return
         postponed = [item.split for item in self._queues.splits()]

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 import msgspec
 
-from ..event_time import event_time_of, place_of
+from ..event_time import EventTimeRange, event_time_of, place_of
 from ..log import LOG
 from ..options import Options
 from ..source_options import (
@@ -134,11 +134,13 @@ class EventTimeOrder:
     Attributes:
         progress: how far they are; stored in the document.
         watermark_delay_ms: the delay that the user says the query's watermark has; None: not said.
+        drift_ms: ``maxEventTimeDrift``, for splits that advance in step.
     """
 
     progress: EventTimeProgress
     watermark_delay_ms: int | None
     limits_are_known: bool
+    drift_ms: int = 0
     _ends: list[tuple[int, int]] = field(default_factory=list, init=False)
     # The number of changes, the limits and the number of waiting splits for which the ends are known.
     _known_for: tuple[int, Limits | None, int] | None = field(default=None, init=False)
@@ -153,10 +155,11 @@ class EventTimeOrder:
         """
         if not options.get(EVENT_TIME_ORDER.name, False):
             return None
-        delay_s = options[WATERMARK_DELAY]
+        delay_s, drift_s = options[WATERMARK_DELAY], options[MAX_EVENT_TIME_DRIFT]
         return cls(
             progress=progress or EventTimeProgress(),
             watermark_delay_ms=None if delay_s is None else round(delay_s * 1000),
+            drift_ms=round((drift_s or 0.0) * 1000),
             limits_are_known=_limits_are_known(options),
         )
 
@@ -193,15 +196,42 @@ class EventTimeOrder:
         self.progress = msgspec.structs.replace(after, smallest_delay_ms=smallest_ms)
         self._warn()
 
-    def _warn(self) -> None:
+    def advanced(self, read: Iterable[EventTimeRange], waiting: EventTimeRange | None) -> None:
+        """A batch of ranges was planned whose splits advance in step; warns as :meth:`planned`.
+
+        While they do, no batch is more than ``drift_ms`` ahead of what waits after it. A range is late if it
+        is further behind than that, than the user's delay, and than the delay that was told before.
+
+        Args:
+            read: the times of the ranges. waiting: the times of all that waits after the batch.
+        """
+        before = self.progress
+        latest_us, needed_ms, late = before.latest_us, 0, before.late
+        kept_ms = max(before.smallest_delay_ms, self.watermark_delay_ms or 0, self.drift_ms)
+        for times in read:
+            behind_ms = needed_delay_ms(before.latest_us, times.earliest_us)
+            needed_ms, late = max(needed_ms, behind_ms), late + (behind_ms > kept_ms)
+            latest_us = times.latest_us if latest_us is None else max(latest_us, times.latest_us)
+        if waiting is not None:
+            now_ms = needed_delay_ms(latest_us, waiting.earliest_us)
+            later_ms = needed_delay_ms(max(waiting.latest_us, latest_us or 0), waiting.earliest_us)
+            needed_ms = max(needed_ms, now_ms, min(later_ms, self.drift_ms))
+        self.progress = msgspec.structs.replace(
+            before, latest_us=latest_us, smallest_delay_ms=needed_ms, late=late
+        )
+        self._warn(in_step=True)
+
+    def _warn(self, *, in_step: bool = False) -> None:
         smallest_ms, delay_ms = self.progress.smallest_delay_ms, self.watermark_delay_ms
         if self._has_warned or delay_ms is None or smallest_ms <= delay_ms:
             return
         self._has_warned = True
         LOG.warning(
             "watermarkDelay is %g s, and the smallest watermark delay that loses nothing of the backlog is "
-            "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or use "
-            "smaller files, larger batches or eventTimeBucket",
+            "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or %s",
             delay_ms / 1000,
             smallest_ms / 1000,
+            "set a smaller maxEventTimeDrift"
+            if in_step
+            else "use smaller files, larger batches or eventTimeBucket",
         )

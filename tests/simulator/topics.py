@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clients, Clock
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster
@@ -138,6 +139,9 @@ class SimulatedCluster:
         forgetfulness: probability that an answer lacks a topic or a partition.
         unknown: topics that the brokers do not know for a while.
         hides_ids: whether the brokers do not report the ids of topics for a while.
+        tells_latest: whether they are new enough to tell the largest time of a partition.
+        lag_ms: by how much the times of some partitions are behind. jitter_ms: by how much times are out of
+            order.
         now_s: the time of the clients. refused_s: when a request was last not answered as it should be.
         time_ms: the time of the newest record.
         records: every record that ever was, by its value.
@@ -157,6 +161,8 @@ class SimulatedCluster:
         self.topics: dict[str, list[Log]] = {}
         self.unknown: set[str] = set()
         self.hides_ids = False
+        self.tells_latest = random_.random() < 0.7
+        self.lag_ms = self.jitter_ms = 0
         self.records: dict[bytes, Record] = {}
         self.read: set[bytes] = set()
         self.hears_errors = False
@@ -260,23 +266,34 @@ class SimulatedCluster:
         log.has_regrown = bool(log.shrunk)
         for offset in range(len(log.records), len(log.records) + count):
             self.time_ms += draw.choice((0, 1, 1000))
+            time_ms = self.time_ms - self._behind_ms(log)
             key = draw.choice((None, b"", b"k" * _MOST_KEY))
             value = f"{log}/{offset} {len(self.records)}".encode()
             headers = draw.choice((None, None, [("a", b"\xff"), ("a", None)]))
             message = SimulatedMessage(
                 topic=log.topic, partition=log.number, offset=offset, key=key, value=value, headers=headers,
-                timestamp=(1, self.time_ms),
+                timestamp=(1, time_ms),
             )  # fmt: skip
             message.hides_headers = draw.random() < 0.02
-            time = datetime.fromtimestamp(self.time_ms / 1000, UTC)
+            time = datetime.fromtimestamp(time_ms / 1000, UTC)
             record = Record(
-                log, offset, self.time_ms, message, (key, value, log.topic, log.number, offset, time, 0),
+                log, offset, time_ms, message, (key, value, log.topic, log.number, offset, time, 0),
                 headers and str([{"key": name, "value": held} for name, held in headers]),
             )  # fmt: skip
             log.records.append(record)
             self.records[value] = record
         if not log.is_open:
             log.stable = len(log.records)
+
+    @property
+    def most_behind_ms(self) -> int:
+        """By how much the time of a record may be before the newest time."""
+        return self.lag_ms * _MOST_PARTITIONS + self.jitter_ms
+
+    def _behind_ms(self, log: Log) -> int:
+        """By how much the time of the next record is before the newest time."""
+        lag_ms = self.lag_ms * log.number
+        return lag_ms + (self.random.randint(0, self.jitter_ms) if self.jitter_ms else 0)
 
     def _produced(self, log: Log) -> str:
         if not log.is_open:
@@ -570,16 +587,31 @@ class SimulatedAdmin:
         }
 
     def list_offsets(self, places: Mapping[Any, Any], *, isolation_level: Any, request_timeout: float) -> Any:
-        """The ends of the partitions."""
+        """The ends of partitions, the first records at or after times, or those with the largest times."""
         assert request_timeout > 0
-        assert isolation_level is IsolationLevel.READ_UNCOMMITTED
         self._cluster.begin_request()
+        reads_open = isolation_level is IsolationLevel.READ_UNCOMMITTED
         return {
-            place: _Answer(offset=len(log.records))
+            place: self._listed(log, spec, reads_open=reads_open)
             if (log := self._cluster.log(_key(place))) is not None and self._cluster.has_leader(log)
             else _Answer(code=KafkaError.LEADER_NOT_AVAILABLE)
-            for place in places
+            for place, spec in places.items()
         }
+
+    def _listed(self, log: Log, spec: Any, *, reads_open: bool) -> _Answer:
+        end = log.end(reads_open=reads_open)
+        there = [record for record in log.records[log.start : end] if not record.is_compacted]
+        if spec is OffsetSpec.latest():
+            return _Answer(offset=end)
+        if spec is OffsetSpec.max_timestamp() and not self._cluster.tells_latest:
+            return _Answer(code=KafkaError.UNSUPPORTED_VERSION)
+        if spec is OffsetSpec.max_timestamp():
+            found = max(there, key=lambda one: one.time_ms, default=None)
+        else:
+            found = next((one for one in there if one.time_ms >= spec.timestamp), None)
+        if found is None:
+            return _Answer(offset=LATEST, timestamp=LATEST)
+        return _Answer(offset=found.offset, timestamp=found.time_ms)
 
 
 class _Answer:

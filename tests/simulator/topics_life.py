@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
@@ -39,12 +40,18 @@ class TopicsLife(Life):
         "minPartitions": (None, None, "5"), "kafka.isolation.level": (None, "read_uncommitted"),
         "onSplitError": (None, None, "quarantine"), "maxSplitAttempts": (None, "1"),
         "taskReports": (None, "always"), "discoveryRetries": ("0", "3"), "parallelism": (None, "1", "3"),
+        "maxEventTimeDrift": (None, None, "1s", "1 minute"), "eventTimeOrder": (None, None, "true"),
+        "alignmentTimeout": (None, "1s"),
     }  # fmt: skip
 
     def begin(self) -> None:
         draw = self.random
         close_idle_consumers()
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw, self.of.tell)
+        starts_by_time = draw.random() < 0.3
+        if not starts_by_time:
+            self.cluster.lag_ms = draw.choice((0, 0, 5000, 3_600_000))
+            self.cluster.jitter_ms = draw.choice((0, 0, 5000))
         for _ in range(draw.randint(0, 6)):
             self.of.tell(self.cluster.change())
         self.cluster.unrest = draw.choice((0.0, 0.02, 0.2))
@@ -53,7 +60,7 @@ class TopicsLife(Life):
         # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
         self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
         self.cluster.time_ms += 1
-        self.first_ms = self.cluster.time_ms if draw.random() < 0.3 else 0
+        self.first_ms = self.cluster.time_ms if starts_by_time else 0
         self.options = {
             **_OF_CLIENTS,
             "stateLocation": STATE,
@@ -84,7 +91,9 @@ class TopicsLife(Life):
         return all(self.cluster.records[row[1]].log.has_regrown for row in set(again).difference(rows))
 
     def ask(self) -> None:
-        self.random.choice((self._read_once, self._change_isolation, self.ask_for_a_savepoint))()
+        # The time with which a batch read ends says nothing of records that are out of order.
+        reads = [] if self.cluster.jitter_ms else [self._read_once]
+        self.random.choice((*reads, self._change_isolation, self.ask_for_a_savepoint))()
 
     def calm(self) -> None:
         self.cluster.calm()
@@ -96,10 +105,38 @@ class TopicsLife(Life):
         # Apply the remedies: of lost data, and of headers whose names are not UTF-8.
         self.options |= {"failOnDataLoss": "false", "includeHeaders": "false"}
 
+    def _run_to_the_end(self) -> None:
+        """Read all: a partition in which nothing waits holds the others back until ``alignmentTimeout``."""
+        for _ in range(len(self.cluster.logs()) + 1):
+            self.of.run_to_the_end()
+            self.of.pass_time(60_000)
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        """Check that nothing of a batch is later than its horizon, if brokers have answered all requests."""
+        horizon = snapshot.horizon
+        if horizon is None or snapshot.metadata.edits or self.cluster.refused_s:
+            return
+        for cut in (split for item in snapshot.plan.assignments for split in item.splits):
+            log = self.cluster.log((cut.topic, cut.partition))
+            is_followed = not cut.is_quarantined and cut.split_id != horizon.slowest
+            # Without ids, the records may be those of another topic by now.
+            if log is None or log.topic_id is None or log.topic_id != cut.topic_id or not is_followed:
+                continue
+            late = [
+                record.offset for record in log.records[cut.next : cut.end]
+                if record.is_shown(reads_open=True) and record.time_ms * 1000 > horizon.latest_us
+                and record.offset not in log.shrunk
+            ]  # fmt: skip
+            if late:
+                raise DefectFound(
+                    f"{late} of {cut} are later than the horizon of checkpoint "
+                    f"{snapshot.metadata.checkpoint_id}"
+                )
+
     def check(self) -> None:
         # A partition counts as gone once several descriptions in a row do not contain it.
         for _ in range(DESCRIPTIONS_UNTIL_GONE):
-            self.of.run_to_the_end()
+            self._run_to_the_end()
         self.of.retry_quarantined()
         found, wrong = self._values(self.of.query.rows)
         losses = self._losses()
@@ -169,13 +206,13 @@ class TopicsLife(Life):
             self.of.tell(cluster.make(name))
         self.of.restart()
         for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
-            self.of.run_to_the_end()
+            self._run_to_the_end()
         if name not in cluster.topics:
             self.of.tell(cluster.make(name))
         self.of.tell(cluster.produce())
         self.of.restart()
         for _ in range(2):
-            self.of.run_to_the_end()
+            self._run_to_the_end()
         self.of.retry_quarantined()
         self._check_later(before)
 
@@ -209,7 +246,7 @@ class TopicsLife(Life):
     def _rest(self, runs: int = 2) -> None:
         self.of.restart()
         for _ in range(runs):
-            self.of.run_to_the_end()
+            self._run_to_the_end()
         self.of.retry_quarantined()
 
     def _wait_at_the_end(self) -> None:
@@ -246,7 +283,10 @@ class TopicsLife(Life):
         self._check_later(before)
 
     def _word_or_time(self) -> NamedPosition:
-        time = NamedPosition(timestamp_ms=self.cluster.time_ms - self.random.randint(0, 3000))
+        # Later records of any partition are not before it.
+        time = NamedPosition(
+            timestamp_ms=self.cluster.time_ms - self.cluster.most_behind_ms - self.random.randint(0, 3000)
+        )
         return self.random.choice([time, *(NamedPosition(word=word) for word in ("earliest", "latest"))])
 
     def _recreate_after_an_edit(self) -> None:

@@ -293,6 +293,16 @@ def test_kafka_goes_on_at_the_largest_event_time_of_the_files(tmp_path: Path, ka
     assert values(engine) == [0, 1, 2, 3, 3, 4, 5]
 
 
+def test_kafka_is_aligned_in_a_chain_by_the_option_of_the_chain(tmp_path: Path, kafka: KafkaBroker) -> None:
+    history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
+    with pytest.raises(OptionError, match=r"hybrid.2.eventTimeOrder is true, and hybrid.2 \(kafka\)"):
+        Source.resolve(hybrid(history, (live[0], live[1] | {"eventTimeOrder": "true"})))
+    engine = MicroBatchEngine(hybrid(history, live, maxEventTimeDrift="1 minute", maxRowsPerTrigger=2))
+    assert sorted(values(engine)) == [0, 1, 2, 3, 3, 4, 5]
+    shown = json.loads(engine.logs.offsets[-1])["summary"]
+    assert shown["alignmentSlowest"].startswith("2:")
+
+
 def test_the_overlap_is_read_from_both(tmp_path: Path, kafka: KafkaBroker) -> None:
     history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
     engine = MicroBatchEngine(hybrid(history, live, switchOverlap="2 minutes", parallelism=1))

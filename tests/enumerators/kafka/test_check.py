@@ -123,3 +123,27 @@ def test_many_partitions_need_a_state_location(kafka: KafkaBroker, tmp_path: Pat
     small = {"inlineStateLimit": "1k"}
     assert check(kafka, topic, **small)["state"].status is Status.FAILED
     assert "state" not in check(kafka, topic, **small, stateLocation=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        ({"eventTimeOrder": "true"}, Status.OK, "a watermark delay of 60 s loses no record that is in order"),
+        ({"eventTimeOrder": "true", "watermarkDelay": "5s"}, Status.OK, "1 of 2 partitions have records"),
+        (
+            {"eventTimeOrder": "true", "watermarkDelay": "5s", "maxEventTimeDrift": "9s"},
+            Status.WARNING,
+            "a watermark delay of 9 s",
+        ),
+        ({"replaySpeed": "10"}, Status.OK, "1 of 2 partitions have records with times"),
+    ],
+)
+def test_a_query_that_follows_event_times_learns_what_its_watermark_needs(
+    given: dict[str, str], status: Status, said: str, kafka: KafkaBroker
+) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b"a"])
+    found = check(kafka, topic, **given)["event time"]
+    assert found.status is status
+    assert said in found.found
+    assert "event time" not in check(kafka, topic)
