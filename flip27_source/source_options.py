@@ -164,7 +164,7 @@ ALIGNMENT_TIMEOUT: Option[float] = NextBatchOption(
     parse=positive_duration_s,
     default_text="60 seconds",
     doc="Alignment: for how long a split in which nothing waits, or a source of the group that is silent, "
-    "still holds the others back.",
+    "still holds the others back; and for how long a source that has met no other one goes on slowly.",
 )
 REPLAY_SPEED: Option[float | None] = NextBatchOption(
     name="replaySpeed",

@@ -62,6 +62,10 @@ FEATURES = (
         ),
     ),
     Feature(
+        name="sources that wait for each other (`alignmentGroup`), and paced replay (`replaySpeed`)",
+        shown_by=("spark/test_groups.py",),
+    ),
+    Feature(
         name="native reads, `flip27_source.parsed`",
         shown_by=("spark/test_native.py", "spark/test_native_columns.py", "spark/test_parsed.py"),
     ),
