@@ -44,6 +44,7 @@ USER_EXTRAS = (
     "s3",
     "sftp",
     "sql",
+    "ui",
 )
 """The extras of users, in addition to those of the quickstart."""
 

@@ -81,7 +81,9 @@ def expected_files() -> set[str]:
         for path in (CHECKOUT / folder).rglob("*.py")
     }
     templates = {
-        path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "flip27_source").rglob("*.tmpl")
+        path.relative_to(CHECKOUT).as_posix()
+        for ending in ("tmpl", "html", "css", "js")
+        for path in (CHECKOUT / "flip27_source").rglob(f"*.{ending}")
     }
     others = {"flip27_source/py.typed", "pyspark_flip27.py", "pyspark_flip27_state.py"}
     return modules | linked | templates | others

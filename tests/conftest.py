@@ -91,7 +91,7 @@ THOROUGH = (
     "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",
     "readers/sql", "readers/test_text.py",
     "savepoints/test_hostile_metadata.py", "simulator", "soak", "state_tables/test_locations.py",
-    "test_docs.py", "test_option_values.py", "test_permissions.py",
+    "test_docs.py", "test_option_values.py", "test_permissions.py", "ui",
     "testing", "values/test_stored_values.py",
 )  # fmt: skip
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""

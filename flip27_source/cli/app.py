@@ -29,6 +29,8 @@ COMMANDS = {
     "retire": "Remove what a query leaves that will not run again; a dry run without --execute.",
     "tune": "Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile "
     "them.",
+    "ui": "Show on a web page whether sources run, what failed, the backlog, batches, splits and "
+    "checkpoints.",
     "watch": "Show backlog, rows per second, lag, batches and tasks (subtasks) of a source; Ctrl-C ends it.",
 }
 """The commands, each in ``<name>/command.py``, with their summaries in the list of commands."""

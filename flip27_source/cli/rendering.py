@@ -111,7 +111,7 @@ class Rendering:
         _print(self._out, msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
 
     def _line(self, console: Console, text: str) -> None:
-        _print(console, _printable(self._hidden.in_text(text)))
+        _print(console, printable(self._hidden.in_text(text)))
 
     def _table(self, table: Table) -> None:
         rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
@@ -125,7 +125,7 @@ class Rendering:
                     padded = (part + " " * (width - cell_len(part)) for part, width in cells)
                     _print(self._out, _GAP.join(padded).rstrip())
             return
-        rows = [[_printable(cell) for cell in row] for row in rows]
+        rows = [[printable(cell) for cell in row] for row in rows]
         self._out.print(_drawn(table, rows, self._out.width), highlight=False)
 
 
@@ -141,6 +141,10 @@ def cell_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _fitting(lines: Sequence[Sequence[str]], most: int) -> list[int]:
@@ -207,6 +211,6 @@ def _print(console: Console, text: str) -> None:
     print(text, file=console.file)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A text of several lines with escapes for characters that could control the terminal."""
     return "\n".join("\t".join(map(shown_path, line.split("\t"))) for line in text.split("\n"))

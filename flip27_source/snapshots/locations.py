@@ -7,9 +7,9 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,10 @@ from .store import Store, open_store
 from .stored_lineage import StoredLineage
 
 _SPARKS_OWN = frozenset({OFFSETS, COMMITS, "metadata", "sources", "state", "_spark_metadata"})
+
+
+Opener: TypeAlias = Callable[[str, Mapping[str, Any]], Store]
+"""Opens the store at a location, with the options of its file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +62,9 @@ class Lineage:
     batches: tuple[SparkBatch, ...] | None = None
     is_savepoint: bool = False
 
-    def store(self, storage_options: Mapping[str, Any]) -> Store | None:
+    def store(self, storage_options: Mapping[str, Any], opened: Opener = open_store) -> Store | None:
         """The store that contains the lineage's folder; None if no file is needed."""
-        return None if self.parent is None else open_store(self.parent, storage_options)
+        return None if self.parent is None else opened(self.parent, storage_options)
 
 
 def find_lineages(
@@ -70,6 +74,7 @@ def find_lineages(
     only: str | None = None,
     state_locations: Sequence[str] = (),
     even_missing: bool = False,
+    opened: Opener = open_store,
 ) -> list[Lineage]:
     """The lineages at a location, by name.
 
@@ -79,20 +84,22 @@ def find_lineages(
         even_missing: for what was partly removed: also the lineages that a Spark checkpoint names and that
             are not found, with neither ``parent`` nor ``held``; and those below a location that is no longer
             a Spark checkpoint, or one that names none.
+        opened: opens stores.
 
     Raises:
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
         OptionError: there is no lineage named ``only``.
     """
     place = normal_location(location)
-    store = open_store(place, storage_options)
+    store = opened(place, storage_options)
+    given = {parent: opened(parent, storage_options) for parent in map(normal_location, state_locations)}
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
         lineages = [_beside(place, is_savepoint=True)]
     elif file_names.SOURCE_FILE in names:
         lineages = [_beside(place)]
     elif OFFSETS not in names or not (
-        lineages := list(_of_spark_checkpoint(place, store, storage_options, state_locations, even_missing))
+        lineages := list(_of_spark_checkpoint(place, store, given, even_missing))
     ):
         folders = _folders_below(store) if even_missing else [""]
         lineages = [
@@ -144,11 +151,7 @@ def lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str
 
 
 def _of_spark_checkpoint(
-    place: str,
-    store: Store,
-    storage_options: Mapping[str, Any],
-    state_locations: Sequence[str],
-    even_missing: bool,
+    place: str, store: Store, given: Mapping[str, Store], even_missing: bool
 ) -> Iterator[Lineage]:
     batches: dict[str, list[SparkBatch]] = {}
     inline: dict[str, list[tuple[CheckpointName, bytes]]] = {}
@@ -173,23 +176,17 @@ def _of_spark_checkpoint(
         held = tuple(dict(inline.get(lineage, ())).items())
         parent = None
         if not held:
-            found = _parents_of(lineage, known[-1].name, place, store, storage_options, state_locations)
+            found = _parents_of(lineage, known[-1].name, place, store, given)
             if found or not even_missing:
-                parent = _only_parent(lineage, found, store, state_locations)
+                parent = _only_parent(lineage, found, store, list(given))
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
 
 
 def _parents_of(
-    lineage: str,
-    newest: CheckpointName,
-    place: str,
-    store: Store,
-    storage_options: Mapping[str, Any],
-    state_locations: Sequence[str],
+    lineage: str, newest: CheckpointName, place: str, store: Store, given: Mapping[str, Store]
 ) -> list[str]:
     """The state locations of a lineage that a Spark checkpoint names, with its newest checkpoint."""
-    given = dict.fromkeys(map(normal_location, state_locations))
-    found = [parent for parent in given if lineages_in(open_store(parent, storage_options), [lineage])]
+    found = [parent for parent, other in given.items() if lineages_in(other, [lineage])]
     if found:
         return found
     copies = [folder for folder in _folders_below(store) if lineages_in(store, [lineage], folder)]

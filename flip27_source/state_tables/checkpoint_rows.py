@@ -19,10 +19,9 @@ from .split_rows import Row
 def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each retained checkpoint, including those that a restarted query abandoned."""
     line = history.line()
-    counts: dict[str, tuple[int, int]] = {}
     for name in line.orphans_first:
         document = history.document(name) if asked.checkpoint(name.checkpoint_id) else None
-        row = None if document is None else _checkpoint_row(history, name, document, counts)
+        row = None if document is None else _checkpoint_row(history, name, document)
         if row is not None:
             yield row | {"status": line.status[name]}
 
@@ -121,20 +120,16 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     }
 
 
-def _checkpoint_row(
-    history: History, name: CheckpointName, document: CheckpointDocument, counts: dict[str, tuple[int, int]]
-) -> Row | None:
+def _checkpoint_row(history: History, name: CheckpointName, document: CheckpointDocument) -> Row | None:
     raw = document.raw
 
     def counted(segments: list[str]) -> tuple[int, int] | None:
+        found = []
         for segment in segments:
-            if segment not in counts:
-                splits = history.splits(name, document, segment)
-                if splits is None:
-                    return None  # clean-up has removed it
-                files = sum("path" in item.fields and item.fields.get("start", 0) == 0 for item in splits)
-                counts[segment] = (len(splits), files)
-        found = [counts[segment] for segment in segments]
+            counts = history.counted(name, document, segment)
+            if counts is None:
+                return None  # clean-up has removed it
+            found.append(counts)
         return sum(splits for splits, _ in found), sum(files for _, files in found)
 
     plan = counted([item.splits for item in raw.plan])

@@ -95,10 +95,14 @@ class History:
 
     Args:
         store: holds the lineage's folder; None if all documents are in Spark's offset log.
+        counts: what :meth:`counted` has found so far, by segment; shared by histories of several looks.
     """
 
-    def __init__(self, store: Store | None, lineage: Lineage) -> None:
+    def __init__(
+        self, store: Store | None, lineage: Lineage, counts: dict[str, tuple[int, int]] | None = None
+    ) -> None:
         self._store = store
+        self._counts = {} if counts is None else counts
         self.lineage = lineage
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
         self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
@@ -175,11 +179,55 @@ class History:
         return {name for name in line.names if name >= max(since, sought[-1]) and name not in path}
 
     def splits(
-        self, name: CheckpointName, document: CheckpointDocument, segment: str
+        self, name: CheckpointName, document: CheckpointDocument, segment: str, text: str | None = None
     ) -> list[StoredSplit] | None:
-        """The splits in a segment of a document; None if clean-up has removed both."""
-        raws = self.values(name, document, segment, msgspec.Raw)
+        """The splits in a segment of a document; None if clean-up has removed both.
+
+        Args:
+            text: only those whose stored form contains it.
+        """
+        raws = self.raw_splits(name, document, segment, text)
         return None if raws is None else [StoredSplit.of(raw) for raw in raws]
+
+    def raw_splits(
+        self,
+        name: CheckpointName,
+        document: CheckpointDocument,
+        segment: str,
+        text: str | None = None,
+        taken: int = 0,
+    ) -> list[msgspec.Raw] | None:
+        """Like :meth:`splits`, without the first ``taken``, and not decoded, which takes most of the time."""
+        find = SegmentFinder(document.raw.segments, self.stored.segment_loader(document))
+        sought = stored_text(text)
+
+        def read() -> list[msgspec.Raw]:
+            found = find(segment)
+            if sought not in found.data:
+                return []
+            raws = found.values(msgspec.Raw)[taken:]
+            return [raw for raw in raws if sought in bytes(raw)] if sought else raws
+
+        return self._unless_cleaned_up(name, read)
+
+    def counted(
+        self, name: CheckpointName, document: CheckpointDocument, segment: str
+    ) -> tuple[int, int] | None:
+        """The numbers of splits in a segment and of files among them; None as in :meth:`splits`.
+
+        A file counts once, with its first range.
+        """
+        if segment not in self._counts:
+            values: list[Any] | None
+            try:
+                values = self.values(name, document, segment, _Counted)
+            except CorruptStateError:  # not all of them are objects
+                values = self.values(name, document, segment, msgspec.Raw)
+            if values is None:
+                return None
+            files = sum(isinstance(item, _Counted) and bool(item.path) and item.start == 0 for item in values)
+            self._counts[segment] = len(values), files
+        return self._counts[segment]
 
     def values(
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
@@ -279,6 +327,11 @@ class History:
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
 
+def stored_text(text: str | None) -> bytes:
+    """What the stored form of a split contains if one of its values contains ``text``."""
+    return msgspec.json.encode(text or "")[1:-1]
+
+
 def canonical(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
@@ -308,6 +361,13 @@ def _unreadable(file: str, error: Exception) -> Flip27Error:
     return CorruptStateError(
         f"{file} cannot be read: {error}", remedy="restore the file from a backup of the state location"
     )
+
+
+class _Counted(msgspec.Struct):
+    """What tells whether a split is the first range of a file."""
+
+    path: msgspec.Raw = msgspec.Raw()
+    start: Any = 0
 
 
 class UnassignedPage(msgspec.Struct):

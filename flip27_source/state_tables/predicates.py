@@ -15,12 +15,14 @@ class Predicate:
     Attributes:
         lowest, highest: inclusive bounds of ``checkpoint_id``.
         checkpoint_ids, split_ids: the wanted ids; None for all.
+        text: a text that the stored form of the wanted splits contains; None for all.
     """
 
     lowest: float = -math.inf
     highest: float = math.inf
     checkpoint_ids: frozenset[int] | None = None
     split_ids: frozenset[str] | None = None
+    text: str | None = None
 
     @property
     def bounds_checkpoints(self) -> bool:

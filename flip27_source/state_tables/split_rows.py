@@ -162,7 +162,7 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
     known: dict[str, _Known] = {}
     last: list[tuple[StoredSplit, StoredResult]] = []
     # Batches that are not wanted have a say in the status, too.
-    for share in shares(history, line, Predicate(split_ids=asked.split_ids)):
+    for share in shares(history, line, Predicate(split_ids=asked.split_ids, text=asked.text)):
         if share.is_newest:
             last += share.quarantined()
         for split in share.splits:
@@ -252,11 +252,12 @@ def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share
     for name in names:
         document = history.document(name)
         found = {} if document is None else {
-            item.subtask: history.splits(name, document, item.splits) for item in document.raw.plan
+            item.subtask: (item.splits, history.splits(name, document, item.splits, asked.text))
+            for item in document.raw.plan
         }  # fmt: skip
-        if document is None or None in found.values():
+        if document is None or None in (splits for _, splits in found.values()):
             continue  # clean-up has removed it, or its splits
-        for subtask, splits in found.items():
+        for subtask, (segment, splits) in found.items():
             chosen = [split for split in splits or () if asked.split(split.split_id)]
             if chosen:
                 yield Share(
@@ -264,7 +265,7 @@ def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share
                     document=document,
                     subtask=subtask,
                     splits=chosen,
-                    alone=len(splits or ()) == 1,
+                    alone=history.counted(name, document, segment) in ((1, 0), (1, 1)),
                     report=history.report_with_late(name, subtask),
                     line=line,
                     is_undone=name in undone,
@@ -402,7 +403,7 @@ def _waiting(
     history: History, name: CheckpointName, head: CheckpointDocument, asked: Predicate
 ) -> Iterator[tuple[StoredSplit, int | None]]:
     for block in head.raw.ledger.waiting:
-        for split in history.splits(name, head, block.splits) or ():
+        for split in history.splits(name, head, block.splits, asked.text) or ():
             if asked.split(split.split_id):
                 yield split, block.subtask
     for split in map(StoredSplit.of, head.raw.ledger.ranges):

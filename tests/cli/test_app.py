@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -194,6 +195,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
     return {
         ("check",): ["--path", f"{remote}/landing", "--reader", "text", "--state", f"{remote}/probe",
                      "--option", f"storage.token={SECRET}"],
+        ("ui",): ["--state", state, "--export", os.devnull],
         ("watch",): [state, "--once"],
         ("retire",): [state],
         ("state", "show"): [state],

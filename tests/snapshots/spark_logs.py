@@ -30,13 +30,20 @@ def log_batch(checkpoint: Path, batch_id: int, *offsets: dict[str, Any] | None) 
     lines = ["v1", '{"batchWatermarkMs":0}', *("-" if o is None else json.dumps(o) for o in offsets)]
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "commits").mkdir(parents=True, exist_ok=True)
-    (checkpoint / "offsets" / str(batch_id)).write_text("\n".join(lines))
+    _write(checkpoint / "offsets" / str(batch_id), "\n".join(lines))
     (checkpoint / "metadata").write_text('{"id":"00000000-0000-0000-0000-000000000000"}')
 
 
 def log_commit(checkpoint: Path, batch_id: int) -> None:
     """Write the log entry that Spark writes after a batch."""
-    (checkpoint / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    _write(checkpoint / "commits" / str(batch_id), 'v1\n{"nextBatchWatermarkMs":0}')
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that readers see as a whole or not at all, as Spark does."""
+    temporary = file.with_name(f".{file.name}.tmp")
+    temporary.write_text(text)
+    temporary.replace(file)
 
 
 def savepoint_of(engine: MicroBatchEngine, folder: Path) -> str:

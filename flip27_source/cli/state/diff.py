@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,13 @@ def changes(before: Point, after: Point) -> list[Change]:
     Raises:
         MissingStateError: clean-up has meanwhile removed one of the checkpoints.
     """
-    parts = {"source": _source, "ledger": _numbers, "state": _state, "splits": _splits}
+    waiting = [{block.splits for block in point.document.raw.ledger.waiting} for point in (before, after)]
+    in_both = set.intersection(*waiting)  # splits that wait at both: they may be very many
+
+    def splits(point: Point) -> dict[str, Any]:
+        return _splits(point, in_both)
+
+    parts = {"source": _source, "ledger": _numbers, "state": _state, "splits": splits}
     return [change for part, of in parts.items() for change in _compared(part, of(before), of(after))]
 
 
@@ -103,11 +109,13 @@ def _numbers(point: Point) -> dict[str, Any]:
     }
 
 
-def _splits(point: Point) -> dict[str, Any]:
-    """The status of each split in the ledger, with its position or error."""
+def _splits(point: Point, left_out: Collection[str]) -> dict[str, Any]:
+    """The status of each split in the ledger that is in no segment left out, with its position or error."""
     ledger = point.document.raw.ledger
     statuses: dict[str, Any] = {}
     for block in ledger.waiting:
+        if block.splits in left_out:
+            continue
         splits = point.history.splits(point.name, point.document, block.splits)
         if splits is None:
             raise _cleaned_up(point.name)

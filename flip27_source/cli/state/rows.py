@@ -9,7 +9,9 @@ from flip27_source.errors import MissingStateError, OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.snapshots.locations import find_lineages
+from flip27_source.snapshots.kept_store import KeptStores
+from flip27_source.snapshots.locations import Opener, find_lineages
+from flip27_source.snapshots.store import open_store
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
@@ -36,8 +38,13 @@ class Place(OptionGroup):
     location: Location
     stored: StoredState = field(default_factory=StoredState)
 
-    def histories(self) -> list[History]:
+    def histories(
+        self, opened: Opener = open_store, counts: dict[str, tuple[int, int]] | None = None
+    ) -> list[History]:
         """The histories of the lineages.
+
+        Args:
+            opened: opens stores. counts: as a History takes them.
 
         Raises:
             StateLocationError: the location contains no state of flip27.
@@ -45,9 +52,13 @@ class Place(OptionGroup):
         """
         storage, stored = self.stored.files.options, self.stored
         lineages = find_lineages(
-            self.location, storage, only=stored.lineage, state_locations=stored.state_locations or ()
+            self.location,
+            storage,
+            only=stored.lineage,
+            state_locations=stored.state_locations or (),
+            opened=opened,
         )
-        return [History(lineage.store(storage), lineage) for lineage in lineages]
+        return [History(lineage.store(storage, opened), lineage, counts) for lineage in lineages]
 
     def history(self) -> History:
         """The history of the only lineage.
@@ -63,6 +74,25 @@ class Place(OptionGroup):
                 remedy="choose one with --lineage, or give its directory",
             )
         return histories[0]
+
+
+@dataclass(slots=True)
+class Looks:
+    """Looks at a place again and again: what cannot have changed is read and counted once."""
+
+    place: Place
+    _stores: KeptStores = field(default_factory=KeptStores)
+    _counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def histories(self) -> list[History]:
+        """The histories as they are now; raises as :meth:`Place.histories` does."""
+        self._stores.look()
+        if len(self._counts) > _MOST_COUNTS:
+            self._counts.clear()
+        return self.place.histories(self._stores.open, self._counts)
+
+
+_MOST_COUNTS = 100_000
 
 
 def driver_said(driver: DriverCondition | None) -> str | None:

@@ -18,15 +18,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flip27_source.coordination.alignment import BatchHorizon
-from flip27_source.coordination.batch_sizing import SizedLimits
-from flip27_source.coordination.event_time_order import EventTimeProgress
-from flip27_source.event_time import moment_of
-from flip27_source.file_systems.url_credentials import masked
-
 from ..commands import command, option, seconds
-from ..rendering import Answer
+from ..rendering import Answer, counted
 from ..state.rows import Place
+from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
 
 group = typer.Typer()
@@ -37,11 +32,12 @@ _BAR_WIDTH = 24
 @command(
     group,
     example="flip27 watch /ckpt/orders",
-    answers="a list with one object for each lineage: lineage, at, driver, error, remedy, checkpoint_id, "
-    "batch_id, status, created_at, lag_s, event_time_lag_s, backlog, backlog_rows, backlog_bytes, "
-    "backlog_age_s, sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, "
-    "smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, quarantined, "
-    "rows_per_s, splits_per_s, batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
+    answers="a list with one object for each lineage: lineage, at, driver, condition, error, remedy, "
+    "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
+    "backlog, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, sized (target_ms, reason, files, "
+    "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, "
+    "slowest, paused), live, finished, quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, "
+    "subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
     place: Place,
@@ -96,11 +92,11 @@ def _panel(frame: Frame) -> Panel:
         (("checkpoint", _checkpoint(frame)), ("batches retained", str(frame.batches))),
         (("backlog", _backlog(frame)), ("lag", _measured(frame.lag_s, " s"))),
         (("rows/s", _measured(frame.rows_per_s)), ("splits/s", _measured(frame.splits_per_s))),
-        (("live", _count(frame.live, "split")), ("finished", _count(frame.finished, "split"))),
+        (("live", counted(frame.live, "split")), ("finished", counted(frame.finished, "split"))),
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    lines = (*_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon))
+    lines = map(Text, remarks(frame))
     return Panel(
         Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
         title=escape(frame.lineage),
@@ -116,37 +112,6 @@ def _driver(frame: Frame) -> list[Text]:
     if frame.remedy is not None:
         lines.append(Text(f"What to do: {frame.remedy}"))
     return lines
-
-
-def _sized(limits: SizedLimits | None) -> list[Text]:
-    """A line on the size of the newest batch, if batches size themselves."""
-    if limits is None:
-        return []
-    amounts = (
-        None if limits.files is None else _count(limits.files, "file"),
-        None if limits.rows is None else _count(limits.rows, "row"),
-        None if limits.bytes is None else decimal(limits.bytes),
-    )
-    most = " or ".join(amount for amount in amounts if amount)
-    return [Text(f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})")]
-
-
-def _late(progress: EventTimeProgress | None) -> list[Text]:
-    """A line on the watermark that the backlog needs, if it is read in event-time order."""
-    if progress is None:
-        return []
-    late = f"; {_count(progress.late, 'split')} found too late" if progress.late else ""
-    delay_s = progress.smallest_delay_ms / 1000
-    return [Text(f"a watermark delay of {delay_s:g} s loses nothing of the backlog{late}")]
-
-
-def _held(horizon: BatchHorizon | None) -> list[Text]:
-    """A line on how far in event time the newest batch was read, if that has a limit."""
-    if horizon is None:
-        return []
-    paused = f"; {_count(horizon.paused, 'split')} paused" if horizon.paused else ""
-    until = moment_of(horizon.latest_us).isoformat(timespec="seconds")
-    return [Text(f"read until {until}, as {masked(horizon.slowest)} allows{paused}")]
 
 
 def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
@@ -166,23 +131,19 @@ def _checkpoint(frame: Frame) -> str:
 
 
 def _quarantined(frame: Frame) -> str:
-    said = _count(frame.quarantined, "split")
+    said = counted(frame.quarantined, "split")
     return f"[bold red]{said}[/]" if frame.quarantined else said
 
 
 def _backlog(frame: Frame) -> str:
-    parts = [_count(frame.backlog, "split")]
+    parts = [counted(frame.backlog, "split")]
     if frame.backlog_rows is not None:
-        parts.append(_count(frame.backlog_rows, "row"))
+        parts.append(counted(frame.backlog_rows, "row"))
     if frame.backlog_bytes is not None:
         parts.append(decimal(frame.backlog_bytes))
     if frame.backlog_age_s is not None:
         parts.append(f"since {_measured(frame.backlog_age_s, ' s')}")
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _measured(number: float | None, unit: str = "") -> str:

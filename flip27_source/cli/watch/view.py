@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
+from flip27_source.coordination.subtask_reports import SplitStatus
+from flip27_source.errors import MissingStateError
+from flip27_source.snapshots.documents import timestamp
+from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
 from flip27_source.values.times import event_time
 
-from ..state.rows import Place, Row, checkpoint_row, driver_said
+from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
 
 T = TypeVar("T")
 
@@ -51,19 +54,24 @@ class Frame:
 
     Attributes:
         at: when the state was read.
-        driver: whether its driver runs, in words; None if no driver is known.
+        driver, condition: whether its driver runs, in words and in one word; None if no driver is known.
         error, remedy: with which its driver has failed, and what to do about it.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
+        complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
         event_time_lag_s: seconds between the largest event time reported and now.
         backlog: splits that were found and are not in a batch yet. live: splits that continue.
         backlog_rows, backlog_bytes, backlog_age_s: rows and bytes of the backlog, and the age of its oldest
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
+        backlog_per_s: growth of the backlog in splits per second over the newest batches; negative if it
+            shrinks; None before the second batch.
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
         horizon: with ``maxEventTimeDrift`` or ``replaySpeed``, how far the newest batch was read.
-        finished, quarantined: numbers of splits since the source's first start.
+        finished, quarantined, ignored: numbers of splits since the source's first start.
+        data_losses: how often data was lost before it was read. These three include the reports of the
+            newest batch.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
             rows_per_s is None unless tasks report.
         batches: number of retained checkpoints.
@@ -73,34 +81,69 @@ class Frame:
     lineage: str
     at: dt.datetime
     driver: str | None = None
+    condition: str | None = None
     error: str | None = None
     remedy: str | None = None
     checkpoint_id: int | None = None
     batch_id: int | None = None
     status: str | None = None
     created_at: dt.datetime | None = None
+    complete_id: int | None = None
+    complete_at: dt.datetime | None = None
     lag_s: float | None = None
     event_time_lag_s: float | None = None
     backlog: int = 0
     backlog_rows: int | None = None
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
+    backlog_per_s: float | None = None
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
     horizon: BatchHorizon | None = None
     live: int = 0
     finished: int = 0
     quarantined: int = 0
+    ignored: int = 0
+    data_losses: int = 0
     rows_per_s: float | None = None
     splits_per_s: float | None = None
     batches: int = 0
     subtasks: Sequence[SubtaskProgress] = ()
 
+    @property
+    def level_in_s(self) -> float | None:
+        """Seconds until the backlog is read, if it goes on shrinking as it does; None if it does not."""
+        if not self.backlog:
+            return 0.0
+        growth = self.backlog_per_s or 0.0
+        return -self.backlog / growth if self.condition == Condition.RUNNING and growth < 0 else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Batch:
+class Batch:
+    """A checkpoint and the work of its batch.
+
+    Attributes:
+        row: of the view checkpoints. reports: rows of the view reports, by subtask.
+        backlog: splits that were found and in no batch yet when it was planned.
+        quarantined, ignored, losses: how many its reports tell.
+    """
+
     row: Row
     reports: dict[int, Row]
+    backlog: int
+    quarantined: int
+    ignored: int
+    losses: int
+
+    @property
+    def slowest_ms(self) -> int | None:
+        """How long its slowest task worked; None if none has reported."""
+        return max((report["duration_ms"] for report in self.reports.values()), default=None)
+
+    def total(self, column: str) -> int | None:
+        """The sum of a column of the reports; None if none has reported."""
+        return sum(report[column] for report in self.reports.values()) if self.reports else None
 
 
 @dataclass(slots=True)
@@ -108,8 +151,12 @@ class Watcher:
     """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten."""
 
     place: Place
+    _looks: Looks = field(init=False)
     _last: dict[Any, Any] = field(default_factory=dict)
     _needed: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._looks = Looks(self.place)
 
     def frames(self, now: dt.datetime) -> list[Frame]:
         """One frame for each lineage.
@@ -117,8 +164,15 @@ class Watcher:
         Raises:
             StateError: nothing is there, or it cannot be read.
         """
+        return [frame for _, frame in self.look(now)]
+
+    def look(self, now: dt.datetime) -> list[tuple[History, Frame]]:
+        """Each lineage with its frame; raises as :meth:`frames` does."""
         self._last, self._needed = self._needed, {}
-        return [self._frame(history, now) for history in self.place.histories()]
+        try:
+            return [(history, self._frame(history, now)) for history in self._looks.histories()]
+        except MissingStateError:  # clean-up may have been quicker: a new look does not ask for it
+            return [(history, self._frame(history, now)) for history in self._looks.histories()]
 
     @property
     def kept(self) -> int:
@@ -136,8 +190,9 @@ class Watcher:
         names = line.names[-WINDOW - 1 :]
         lineage = history.lineage.name
         # All except the newest are final.
-        earlier = [self._once((lineage, name), partial(_batch, history, name)) for name in names[:-1]]
-        batches = [batch for batch in (*earlier, *(_batch(history, name) for name in names[-1:])) if batch]
+        earlier = [self._once((lineage, name), partial(read_batch, history, name)) for name in names[:-1]]
+        newest_one = (read_batch(history, name) for name in names[-1:])
+        batches = [batch for batch in (*earlier, *newest_one) if batch]
         document = history.head(line)
         driver = history.driver
         record = None if driver is None else driver.driver.record
@@ -145,6 +200,7 @@ class Watcher:
             lineage=lineage,
             at=now,
             driver=driver_said(driver),
+            condition=None if driver is None else driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
         )
@@ -156,13 +212,8 @@ class Watcher:
         read = batches if is_complete else batches[:-1]
         passed_s = _passed_s(batches, now, is_complete=is_complete)
         summary = history.summary(newest)
-
-        def size(segment: str) -> int:
-            splits = partial(history.values, newest, document, segment, msgspec.Raw)
-            return self._once(segment, lambda: len(splits() or ()))
-
-        # What a DiscoveringEnumerator has found and not assigned.
-        held = sum(size(page.splits) - page.taken for page in unassigned_pages(document))
+        complete = newest_complete(line)
+        of_complete = complete and history.document(complete)
         oldest = event_time(summary.get("backlogOldestEventTime"))
         return replace(
             frame,
@@ -170,23 +221,33 @@ class Watcher:
             batch_id=row["batch_id"],
             status=line.status[newest],
             created_at=row["created_at"],
+            complete_id=None if complete is None else complete.checkpoint_id,
+            complete_at=None if not of_complete else timestamp(of_complete.timestamp_ms),
             lag_s=(now - row["created_at"]).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
-            backlog=max(_count_in(summary, "backlogSplits") or 0, row["waiting"] + held),
+            backlog=batch.backlog,
             backlog_rows=_count_in(summary, "backlogRows"),
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
+            backlog_per_s=_rate(batch.backlog - batches[0].backlog, passed_s) if batches[1:] else None,
             sized=None if document.raw.times is None else document.raw.times.decided,
             event_time=document.raw.event_time,
             horizon=document.raw.horizon,
             live=row["live"],
             finished=row["finished"],
-            quarantined=row["quarantined"],
+            quarantined=row["quarantined"] + batch.quarantined,
+            ignored=row["ignored"] + batch.ignored,
+            data_losses=row["data_losses"] + batch.losses,
             rows_per_s=_rate(_rows(read), passed_s),
             splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
             subtasks=[
-                _subtask(item.subtask, size(item.splits), reports.get(item.subtask, {}), is_complete)
+                _subtask(
+                    item.subtask,
+                    _size(history, newest, document, item.splits),
+                    reports.get(item.subtask, {}),
+                    is_complete,
+                )
                 for item in document.raw.plan
             ],
         )
@@ -198,13 +259,31 @@ def _subtask(subtask: int, splits: int, report: Row, is_complete: bool) -> Subta
     return SubtaskProgress(subtask=subtask, splits=splits, done=done, **reported)
 
 
-def _batch(history: History, name: CheckpointName) -> _Batch | None:
+def read_batch(history: History, name: CheckpointName) -> Batch | None:
     row = checkpoint_row(history, name)
     if row is None:
         return None
     predicate = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
     reports = {report["subtask"]: report for report in VIEWS["reports"].rows(history, predicate)}
-    return _Batch(row=row, reports=reports)
+    document = history.document(name)
+    # What a DiscoveringEnumerator has found and not assigned.
+    pages = [] if document is None else unassigned_pages(document)
+    held = sum(_size(history, name, document, page.splits) - page.taken for page in pages)
+    noted = _count_in(history.summary(name), "backlogSplits") or 0
+    told = [report for number in history.reports.get(name, ()) if (report := history.report(name, number))]
+    statuses = Counter(result.status for report in told for result in report.results)
+    return Batch(
+        row=row,
+        reports=reports,
+        backlog=max(noted, row["waiting"] + held),
+        quarantined=statuses[SplitStatus.FAILED],
+        ignored=statuses[SplitStatus.IGNORED],
+        losses=sum(len(report.losses) for report in told),
+    )
+
+
+def _size(history: History, name: CheckpointName, document: Any, segment: str) -> int:
+    return (history.counted(name, document, segment) or (0, 0))[0]
 
 
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
@@ -212,7 +291,7 @@ def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _rows(read: Sequence[_Batch]) -> int | None:
+def _rows(read: Sequence[Batch]) -> int | None:
     """The rows of these batches; None if there are none, or if one with splits has no reports."""
     if not read or not all(batch.reports or not batch.row["subtasks"] for batch in read):
         return None
@@ -220,7 +299,7 @@ def _rows(read: Sequence[_Batch]) -> int | None:
     return rows
 
 
-def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:
+def _passed_s(batches: Sequence[Batch], now: dt.datetime, *, is_complete: bool) -> float:
     """The time in which the batches of the window were read, as the divisor of the rates.
 
     If the newest batch is complete, its splits count, and so does all time since it began. If it is still
@@ -239,7 +318,7 @@ def _rate(amount: int | None, passed_s: float) -> float | None:
     return amount / passed_s if amount is not None and passed_s > 0 else None
 
 
-def _event_time_lag_s(batches: Sequence[_Batch], now: dt.datetime) -> float | None:
+def _event_time_lag_s(batches: Sequence[Batch], now: dt.datetime) -> float | None:
     times = [
         report["max_event_time"]
         for batch in batches

@@ -1,0 +1,125 @@
+"""``flip27 ui``: a local web page of sources, from their state alone. Read-only."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flip27_source.errors import OptionError
+from flip27_source.file_systems.secrets_in_texts import Hidden
+from flip27_source.optional_packages import needed
+from flip27_source.options import integer
+
+from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
+from ..rendering import Answer, counted
+from ..state.rows import Place, StoredState
+
+group = typer.Typer()
+_SHORTEST_TOKEN = 16
+
+
+@command(
+    group,
+    example="flip27 ui --state /ckpt/orders",
+    answers="an object, and nothing is served: sources (what `watch --json` prints), unread (location, what, "
+    "remedy), export (the file, or null).",
+)
+def ui(
+    state: Annotated[
+        list[str] | None,
+        option("--state LOCATION", "A state location, or what else `state show` takes. Repeatable."),
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        option(
+            "--checkpoint-location",
+            "A query's checkpointLocation, which shows what is complete; its state is there or at a --state. "
+            "Repeatable.",
+        ),
+    ] = None,
+    port: Annotated[int, option("--port N", "The port; 0 for any free one.", integer(minimum=0))] = 4080,
+    host: Annotated[str, option("--host", "The address; needs --token-env unless it is loopback.")] = (
+        "127.0.0.1"
+    ),
+    token_env: Annotated[
+        str | None,
+        option("--token-env NAME", "The environment variable with the token that the page asks for."),
+    ] = None,
+    interval: Annotated[
+        float, option("--interval SECONDS", "Pause between two looks of an open page; at least 1.", seconds)
+    ] = 2.0,
+    export: Annotated[
+        str | None, option("--export FILE", "Write one HTML file, without scripts, and serve nothing.")
+    ] = None,
+    *,
+    files: FileSystem,
+) -> Answer:
+    """Show on a web page whether sources run, what failed, the backlog, batches, splits and checkpoints."""
+    if not (state or checkpoint):
+        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
+    beside = StoredState(state_locations=state, files=files)
+    places = [
+        *(Place(location=at, stored=beside) for at in checkpoint or ()),
+        *(Place(location=at, stored=StoredState(files=files)) for at in state or ()),
+    ]
+    token = _token(host, token_env)
+    hidden = Hidden({"token": token, **source_options(None, files.storage)})
+    where = "in this environment"
+    with needed("starlette", by="flip27 ui", extra="ui", where=where, error_type=OptionError):
+        import jinja2  # noqa: F401
+        import uvicorn  # noqa: F401
+
+        from .pages import Pages
+        from .server import application, bound, server_of
+        from .sources import Sources
+    sources = Sources(places)
+    pages = Pages(sources, hidden.in_text, None if export else max(1.0, interval))
+
+    def show(console: Console) -> None:
+        app = application(pages, token, _now)
+        with bound(host, port) as listening:
+            name = f"[{host}]" if ":" in host else host
+            console.print(f"http://{name}:{listening.getsockname()[1]}/  (Ctrl-C ends it)", highlight=False)
+            with suppress(KeyboardInterrupt):
+                server_of(app).run(sockets=[listening])
+
+    sources.look(_now())
+    unread = [
+        {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}
+        for item in sources.unread
+    ]
+    if export is not None:
+        Path(export).write_text(pages.report(), encoding="utf-8")
+    return Answer(
+        data={"sources": [source.frame for source in sources.found], "unread": unread, "export": export},
+        shown=[show] if export is None else [f"{export} shows {counted(len(sources.found), 'source')}."],
+        notes=[str(item.error) for item in sources.unread] if export else [],
+        exit_code=REFUSED if export and unread else DONE,
+    )
+
+
+def _token(host: str, name: str | None) -> str | None:
+    """The token; raises OptionError if one is needed and missing, or too easy to guess."""
+    if name is None and host not in ("127.0.0.1", "::1", "localhost"):
+        raise OptionError(
+            f"everyone who can reach {host} would see the page",
+            remedy="name the variable of a token with --token-env, or leave out --host and use an "
+            "SSH tunnel: ssh -L 4080:localhost:4080 HOST",
+        )
+    token = None if name is None else os.environ.get(name, "")
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise OptionError(
+            f"the environment variable {name} has no token of at least {_SHORTEST_TOKEN} characters",
+            remedy=f"export {name}=$(python -c 'import secrets; print(secrets.token_urlsafe())')",
+        )
+    return token
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,87 @@
+"""Words: values as texts of the page. Every text passes here, before it is escaped."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+from rich.filesize import decimal
+
+from flip27_source.snapshots.driver_epochs import Condition
+
+from ..rendering import cell_text, printable
+from ..watch.view import Frame
+
+SIGNS = {
+    Condition.RUNNING: "●",
+    Condition.STOPPED: "■",
+    Condition.FAILED: "✖",
+    Condition.LOST: "▲",
+    Condition.UNKNOWN: "?",
+}
+_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"))
+_MOST_BYTES_SHOWN = 256
+_SMALL = 10
+
+
+def finalizer(hide: Callable[[str], str]) -> Callable[[Any], Any]:
+    """What templates do with each value before it is escaped; ``hide`` masks secrets."""
+
+    def text(value: Any) -> Any:
+        if hasattr(value, "__html__"):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return f"{value:,}"
+        return "-" if value is None else printable(hide(cell_text(value)))
+
+    return text
+
+
+def seconds(value: float | None) -> str:
+    """A time span in one or two units: ``45 s``, ``3 min``, ``2 d 4 h``."""
+    if value is None:
+        return "-"
+    for index, (size, unit) in enumerate(_STEPS):
+        if value >= size:
+            rest, below = int(value % size), _STEPS[index + 1 : index + 2]
+            further = f" {rest // below[0][0]} {below[0][1]}" if below and rest >= below[0][0] else ""
+            return f"{int(value // size)} {unit}{further}"
+    return f"{value:.1f} s" if 0 < value < _SMALL else f"{value:.0f} s"
+
+
+def size(value: int | None) -> str:
+    return "-" if value is None else decimal(value)
+
+
+def catches_up(frame: Frame) -> str:
+    """Whether the backlog is read faster than it grows."""
+    if frame.condition not in (Condition.RUNNING, None):
+        return "does not catch up: nothing reads it" if frame.backlog else "and nothing looks for more"
+    if not frame.backlog:
+        return "level"
+    if frame.backlog_per_s is None:
+        return "not known before the second batch"
+    if frame.level_in_s is not None:
+        return f"catches up: level in about {seconds(frame.level_in_s)}"
+    return f"does not catch up: {frame.backlog_per_s:+,.1f} splits/s"
+
+
+def first_bytes(value: bytes | None) -> tuple[str, str]:
+    """The beginning of a value, in hex and as text."""
+    data = (value or b"")[:_MOST_BYTES_SHOWN]
+    more = " ..." if value is not None and len(value) > len(data) else ""
+    return data.hex(" ") + more, data.decode(errors="replace") + more
+
+
+def sign(condition: str | None) -> str:
+    return SIGNS[Condition(condition or Condition.UNKNOWN)]
+
+
+def ago(now: dt.datetime, then: dt.datetime | None) -> str:
+    """When something was, in UTC, and how long ago."""
+    return "-" if then is None else f"{then:%Y-%m-%d %H:%M:%S} UTC, {seconds_since(now, then)} ago"
+
+
+def seconds_since(now: dt.datetime, then: dt.datetime) -> str:
+    return seconds(max(0.0, (now - then).total_seconds()))

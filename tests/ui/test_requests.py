@@ -1,0 +1,110 @@
+"""How many requests a look takes if the state is on S3: docs/ui.md names these numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flip27_source.cli.commands import FileSystem
+from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.cli.ui.pages import Pages
+from flip27_source.testing import MicroBatchEngine
+from tests.quick_moto import QuickAnswers, quick_answers
+from tests.s3_server import new_bucket
+from tests.snapshots.spark_logs import FileQuery
+from tests.ui.served import pages_of
+
+BATCHES = 40
+WRITING = {"PUT", "POST", "DELETE", "PATCH"}
+
+
+@pytest.fixture(scope="module")
+def counting(_s3_endpoint: str) -> Iterator[QuickAnswers]:
+    with quick_answers(_s3_endpoint) as quick:
+        yield quick
+
+
+@pytest.fixture
+def pages(counting: QuickAnswers, tmp_path: Path) -> Pages:
+    """Pages of a source with 40 checkpoints of a batch of two tasks that report."""
+    bucket = new_bucket(counting.url)
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    state = f"s3://{bucket.name}/state"
+    options = {"enumerator": "files", "reader": "text", "path": str(landing), "taskReports": "always"}
+    engine = MicroBatchEngine({**options, "stateLocation": state, **bucket.options})
+    for number in range(BATCHES):
+        (landing / f"{number}-a").write_text("1\n" * 100)
+        (landing / f"{number}-b").write_text("2\n" * 100)
+        engine.now_ms += 1000
+        engine.run_batch()
+    engine.stop()
+    words = [f"{name}={value}" for name, value in bucket.storage_options.items()]
+    place = Place(location=state, stored=StoredState(files=FileSystem(storage=words)))
+    counting.requests.clear()
+    return pages_of([place])
+
+
+def look(pages: Pages, second: int, view: str | None = None) -> None:
+    pages.sources.look(dt.datetime(1970, 1, 1, 0, 1, second, tzinfo=dt.UTC))
+    (source,) = pages.sources.found
+    assert source.frame.checkpoint_id == BATCHES
+    if view is not None:
+        pages.page(source.key, view, {})
+
+
+def test_the_first_screen_takes_28_requests_and_each_further_look_6(
+    pages: Pages, counting: QuickAnswers
+) -> None:
+    """Of ten batches with their reports; further looks list five folders and read the driver's record."""
+    look(pages, 0)
+    assert not WRITING & counting.requests.keys()
+    assert counting.requests.total() == 28, counting.requests
+    for second in (2, 4):
+        counting.requests.clear()
+        look(pages, second)
+        assert counting.requests == {"LIST": 5, "GET": 1}
+
+
+def test_several_windows_within_a_second_see_one_look(pages: Pages, counting: QuickAnswers) -> None:
+    look(pages, 0)
+    counting.requests.clear()
+    look(pages, 0)
+    assert counting.requests.total() == 0
+
+
+def test_a_page_of_all_batches_reads_each_of_them_once(pages: Pages, counting: QuickAnswers) -> None:
+    """Two requests for each further batch: its document and the report of its task."""
+    look(pages, 0, "checkpoints")
+    assert counting.requests.total() == 28 + 2 * 30 - 1, counting.requests
+    for second, view in ((2, "checkpoints"), (4, "batches"), (6, "splits"), (8, "quarantine")):
+        counting.requests.clear()
+        look(pages, second, view)
+        assert counting.requests == {"LIST": 5, "GET": 2 if second == 2 else 1}, view
+
+
+def test_with_the_checkpoint_location_a_look_takes_14_requests(
+    counting: QuickAnswers, tmp_path: Path
+) -> None:
+    bucket = new_bucket(counting.url)
+    query = FileQuery(tmp_path)
+    for number in range(20):
+        query.land(f"{number}.txt")
+        query.batch(now_ms=1000 * number)
+    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    words = [f"{name}={value}" for name, value in bucket.storage_options.items()]
+    files = FileSystem(storage=words)
+    pages = pages_of([Place(location=f"{bucket.url}/checkpoint", stored=StoredState(files=files))])
+    found = []
+    for second in (0, 2, 4):
+        counting.requests.clear()
+        pages.sources.look(dt.datetime(1970, 1, 1, 0, 1, second, tzinfo=dt.UTC))
+        (source,) = pages.sources.found
+        assert source.frame.complete_id == 20
+        found.append(dict(counting.requests))
+    # The offsets of twenty batches, eleven documents and a driver's record; later the newest two offsets and
+    # that record.
+    assert found == [{"LIST": 11, "GET": 32}, {"LIST": 11, "GET": 3}, {"LIST": 11, "GET": 3}]
