@@ -3,7 +3,7 @@
 What counts is how far a split could get in the batch if only the limits ended it (its potential), not how far
 it has been read: Spark moves watermarks between batches only, so that a batch may go on by many times
 ``maxEventTimeDrift`` (FLINK-37399). The horizon is the smallest potential of the active splits and sources,
-plus the drift; the slowest is never held by it.
+plus the drift; the slowest is never held by it. What the others leave of the limits is for the slowest.
 
 A split is active while something waits in it, and for ``alignmentTimeout`` after that. In one that is held
 back something waits: it is not idle (FLIP-471, FLIP-513). No mark is stored: after a restart a split in which
@@ -13,7 +13,7 @@ nothing waits holds nobody back (FLINK-40505).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
@@ -31,6 +31,8 @@ from .horizon import Horizon, Reach, SetsHorizon
 
 HELD_MS = 100
 """For how long splits are not looked at again once all that waits is held after the horizon."""
+
+_NEVER_US = 2**63
 
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
@@ -76,6 +78,7 @@ class Alignment(Generic[SplitT]):
     horizon: Horizon | None = field(default=None, init=False)
     paused: int = field(default=0, init=False)
     strict_us: int | None = field(default=None, init=False)
+    _others: Horizon | None = field(default=None, init=False)
     # Whether the source itself is the slowest: then one unit may be later.
     _is_slowest: bool = field(default=False, init=False)
     # When something waited last, by split; and the largest time of whole splits that were handed out.
@@ -129,10 +132,12 @@ class Alignment(Generic[SplitT]):
         ``fitting``: the number of whole splits that would be in it by the limits alone.
         """
         self.horizon, self.paused, self.strict_us, self._is_slowest = None, 0, None, False
+        self._others = None
         self._reach = reach
         if reach is None:
             return
         found = [one for bound in self.horizons if (one := bound.horizon(reach, steady_ms)) is not None]
+        self._others = min(found, key=lambda one: one.latest_us, default=None)
         self.strict_us = min((one.latest_us for one in found if one.is_strict), default=None)
         if self.drift_us is not None and reach.potential_us is not None:
             own = Horizon(latest_us=reach.potential_us + self.drift_us, by=reach.slowest or "")
@@ -141,6 +146,33 @@ class Alignment(Generic[SplitT]):
             found.append(own)
         self.horizon = min(found, key=lambda one: one.latest_us, default=None)
         self.paused = 0 if self.horizon is None else fitting
+
+    def stretch(self, reach_within: Callable[[], Reach]) -> None:
+        """Move the horizon as far as the slowest split can follow, by what others leave of the limits.
+
+        Later horizons are tried, further and further. If the slowest can follow, one is kept. Otherwise the
+        slowest gets at least as far if the others keep to an earlier one: how far it gets, plus the drift.
+
+        Args:
+            reach_within: tells how far the source gets with the present horizon.
+        """
+        found, drift_us, others = self.horizon, self.drift_us, self._others
+        if found is None or drift_us is None or found is others:
+            return
+        most_us = _NEVER_US if others is None else others.latest_us
+        step_us = drift_us
+        while found.latest_us < most_us:
+            tried_us = min(found.latest_us + step_us, most_us)
+            self.horizon = Horizon(latest_us=tried_us, by=found.by)
+            reach = reach_within()
+            reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
+            if reached_us <= found.latest_us:
+                break
+            found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
+            if reached_us < tried_us:
+                break
+            step_us *= 2
+        self.horizon = found if others is None or found.latest_us <= most_us else others
 
     @property
     def of_batch(self) -> BatchHorizon | None:

@@ -317,7 +317,7 @@ class BatchCollector(Generic[SplitT]):
         # On an idle stream this is called many times a second.
         if alignment is not None and cuts:
             alignment.begin(self._reach_of_cuts(readable, cuts, steady_ms), steady_ms)
-            cuts = self._within_horizon(readable, cuts, left, alignment)
+            cuts = self._within_horizon(readable, cuts, left, steady_ms, alignment)
         free: list[SplitT] = []
         for split, cut in cuts:
             pinned_to = self._ledger.pin_of(split.split_id)
@@ -383,27 +383,31 @@ class BatchCollector(Generic[SplitT]):
         readable: Sequence[SplitT],
         by_limits: Ranges[SplitT],
         left: Budget,
+        steady_ms: int,
         alignment: Alignment[SplitT],
     ) -> Ranges[SplitT]:
         """The ranges of live splits within the horizon, which follows from those by the limits alone."""
         if alignment.horizon is None:
             return by_limits
-        latest_us = alignment.horizon.latest_us
         freed: dict[str, BoundedRange[SplitT] | None] = {}
 
         def bound(split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
             if split.split_id in freed:
                 return freed[split.split_id]
-            if alignment.holds(split):
+            if alignment.horizon is None or alignment.holds(split):
                 return None
-            return self._bounded(split, replace(budget, latest_us=latest_us))
+            return self._bounded(split, replace(budget, latest_us=alignment.horizon.latest_us))
 
-        within = fair_ranges(readable, left, bound)
+        def cut() -> Ranges[SplitT]:
+            return fair_ranges(readable, left, bound)
+
+        alignment.stretch(lambda: self._reach_of_cuts(readable, cut(), steady_ms))
+        within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])
         if unit is not None:
             freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
-            within = fair_ranges(readable, left, bound)
+            within = cut()
         alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
         return within
 
