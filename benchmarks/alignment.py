@@ -117,23 +117,32 @@ def time_us(number: int, per_minute: int) -> int:
     return BEGIN_US + number * MINUTE_US // per_minute
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Join with and without alignment, and print one JSON object."""
+def given_by(words: Sequence[str] | None) -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.alignment")
     parser.add_argument("--hours", type=float, default=24.0, help="of data in each stream")
     parser.add_argument("--per-minute", type=int, default=60, help="rows of each stream")
     parser.add_argument("--batch-minutes", type=int, default=40, help="of the orders that a batch holds")
     parser.add_argument("--drift", default="30 minutes")
     parser.add_argument("--plot", type=Path, help="an SVG file of the state's rows by batch")
-    given = parser.parse_args(words)
+    return parser.parse_args(words)
+
+
+def aligned_by(given: argparse.Namespace) -> dict[str, str]:
+    """The options of alignment."""
+    return {"maxEventTimeDrift": given.drift, "alignmentGroup": "join"}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Join with and without alignment, and print one JSON object."""
+    given = given_by(words)
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.sparkContext.setLogLevel("OFF")
-    aligned = {"maxEventTimeDrift": given.drift, "alignmentGroup": "join"}
-    found = {"without": joined(spark, {}, given), "with": joined(spark, aligned, given)}
+    found = {"without": joined(spark, {}, given), "with": joined(spark, aligned_by(given), given)}
     spark.stop()
     if given.plot is not None:
         given.plot.write_text(picture({name: one["state rows"] for name, one in found.items()}))

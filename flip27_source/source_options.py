@@ -129,7 +129,8 @@ EVENT_TIME_ORDER: Option[bool] = NextBatchOption(
     name="eventTimeOrder",
     parse=boolean,
     doc="Read the splits that wait in the order of their event times, so that a watermark drops none of a "
-    "backlog. Files: set eventTimePattern or eventTimeColumn, which tell the times of a file.",
+    "backlog. Files: set eventTimePattern or eventTimeColumn, which tell the times of a file. Kafka: "
+    "partitions advance in step, by the times of their records.",
 )
 WATERMARK_DELAY: Option[float | None] = NextBatchOption(
     name="watermarkDelay",
@@ -163,7 +164,7 @@ ALIGNMENT_TIMEOUT: Option[float] = NextBatchOption(
     parse=positive_duration_s,
     default_text="60 seconds",
     doc="Alignment: for how long a split in which nothing waits, or a source of the group that is silent, "
-    "still holds the others back.",
+    "still holds the others back; and for how long a source that has met no other one goes on slowly.",
 )
 REPLAY_SPEED: Option[float | None] = NextBatchOption(
     name="replaySpeed",

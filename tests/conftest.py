@@ -97,8 +97,8 @@ THOROUGH = (
 """Files that take seconds although they start no Spark; ``make test-fast`` leaves them out."""
 
 
-COMPARED_WITH_SPARK = ("fuzz", "readers")
-"""Tests that compare our readers with those of Spark 4.3; ``make compat`` leaves them out."""
+COMPARED_WITH_SPARK = ("fuzz", "readers/json_lines", "readers/schemas")
+"""Tests that compare malformed lines of JSON with what Spark 4.3 makes of them."""
 
 
 TESTS_OF_TESTS = (
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "_session" in names or _lies_in(item.path, STARTS_SPARK):
             item.add_marker(pytest.mark.spark)
             if _lies_in(item.path, COMPARED_WITH_SPARK) and not _lies_in(item.path, STARTS_SPARK):
-                item.add_marker(needs("Spark's own readers return"))
+                item.add_marker(needs("malformed lines of JSON"))
         if not SERVERS.isdisjoint(names):
             item.add_marker(pytest.mark.server)
         if _lies_in(item.path, THOROUGH):

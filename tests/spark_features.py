@@ -62,6 +62,10 @@ FEATURES = (
         ),
     ),
     Feature(
+        name="sources that wait for each other (`alignmentGroup`), and paced replay (`replaySpeed`)",
+        shown_by=("spark/test_groups.py",),
+    ),
+    Feature(
         name="native reads, `flip27_source.parsed`",
         shown_by=("spark/test_native.py", "spark/test_native_columns.py", "spark/test_parsed.py"),
     ),
@@ -74,10 +78,14 @@ FEATURES = (
     ),
     Feature(
         name="flip27's readers return the rows of files that Spark's own readers return",
+        shown_by=("readers/columnar", "readers/csv_lines", "readers/test_text.py"),
+    ),
+    Feature(
+        name="malformed lines of JSON are read as Spark's own reader does",
         since="4.3",
         present=VERSION >= (4, 3),
-        before="the rows are those of Spark 4.3; older readers of Spark differ for malformed lines of JSON",
-        shown_by=("readers/columnar", "readers/csv_lines", "readers/json_lines", "fuzz"),
+        before="flip27 reads them as Spark 4.3 does; older readers of Spark differ",
+        shown_by=("readers/json_lines", "readers/schemas", "fuzz"),
     ),
     Feature(name="Spark Connect", shown_by=("spark/test_connect.py",)),
     Feature(

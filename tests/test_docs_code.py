@@ -97,9 +97,17 @@ def event_time(page: PageRun) -> None:
     for hour in (3, 1, 2):
         row = json.dumps({"at": f"2024-01-01T0{hour}:30:00Z", "id": hour})
         land(page.place(f"/landing/orders/dt=2024-01-01/hour=0{hour}/{hour}.json"), f"{row}\n")
-    page.run()
-    windows = delivered(page.names["counts"], "event_time", mode="complete")
-    assert sorted(row["count"] for row in windows) == [1, 1, 1]
+    with kafka_broker() as broker:
+        broker.topic(2, name="orders")
+        for partition, hours in enumerate((range(1, 7), (1, 6))):
+            records = [Record(value=b"v", timestamp_ms=hour * 3_600_000) for hour in hours]
+            broker.produce("orders", records, partition=partition)
+        page.places |= {"kafka1:9092": broker.address}
+        page.run()
+        windows = delivered(page.names["counts"], "event_time", mode="complete")
+        assert sorted(row["count"] for row in windows) == [1, 1, 1]
+        windows = delivered(page.names["by_hour"], "by_hour", mode="complete")
+        assert sorted(row["count"] for row in windows) == [1, 1, 1, 1, 2, 2]
 
 
 def alignment(page: PageRun) -> None:

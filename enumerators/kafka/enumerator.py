@@ -168,20 +168,19 @@ class KafkaEnumerator(
             with self._one_at_a_time:
                 self._results.append(self._poller.poll(request))
 
-        self._call_async(poll, self._polled, self._next_request, period_s)
+        self._call_async(poll, self._polled, period_s)
 
     def _poll_times(self) -> None:
         def poll(request: PollRequest) -> TimeLadder | None:
             with self._one_at_a_time:
                 return self._poller.times(request, request.ends)
 
-        self._call_async(poll, self._times_polled, self._next_request, None)
+        self._call_async(poll, self._times_polled, None)
 
     def _call_async(
         self,
         poll: Callable[[PollRequest], Any],
         handler: Callable[[Any, BaseException | None], None],
-        argument: Callable[[Sequence[KafkaSplit]], PollRequest],
         period_s: float | None,
     ) -> None:
         given = self.options_given
@@ -189,7 +188,7 @@ class KafkaEnumerator(
         self.context.call_async(
             poll,
             handler,
-            argument=argument,
+            argument=self._next_request,
             period_s=period_s,
             retry=RetryPolicy(
                 retries=given[opts.DISCOVERY_RETRIES] if retries is None else retries,

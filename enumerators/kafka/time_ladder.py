@@ -77,6 +77,7 @@ class PartitionTimes:
         found: records, in the order of their offsets and of the times asked for.
         above_ms: all records before ``end`` are earlier; None: not known.
         last_ms: the largest time of these records; None: not known.
+        passed: an earlier end, and the largest time before it: what is reached does not go back.
         until_ms: later times are from the future, and say nothing.
     """
 
@@ -85,6 +86,7 @@ class PartitionTimes:
     found: tuple[Found, ...] = ()
     above_ms: int | None = None
     last_ms: int | None = None
+    passed: tuple[int, int] | None = None
     until_ms: int
 
     def first_at(self, time_ms: int) -> tuple[int, bool]:
@@ -107,9 +109,11 @@ class PartitionTimes:
         """
         index = bisect_right(self.found, offset, key=_OFFSET_OF)
         reached = self.found[index - 1].found_ms if index else None
+        if self.passed is not None and offset >= self.passed[0]:
+            reached = max(self.passed[1], reached or 0)
         if offset >= self.end:
             return reached if self.last_ms is None else self.last_ms, self.above_ms
-        if reached is not None and self.found[index - 1].offset == offset:
+        if reached is not None and index and self.found[index - 1].offset == offset:
             return reached, reached + 1
         return reached, self.found[index].asked_ms if index < len(self.found) else self.above_ms
 
@@ -138,7 +142,8 @@ class PartitionTimes:
         found = self.found[max(0, passed - 1) :][:_MOST_POINTS]
         if end == self.end:
             return replace(self, found=found, until_ms=until_ms)
-        return PartitionTimes(topic_id=topic_id, end=end, found=found, until_ms=until_ms)
+        before = self.passed if self.last_ms is None else (self.end, self.last_ms)
+        return PartitionTimes(topic_id=topic_id, end=end, found=found, passed=before, until_ms=until_ms)
 
     def with_answers(self, answers: Mapping[int, tuple[int, int] | None]) -> PartitionTimes:
         """What is known with further answers; of two that disagree, the later one counts."""
@@ -204,7 +209,7 @@ class TimeLadder:
         It ends at a step, or where the time is known to a step, if there is such a place.
         """
         times = self.partitions.get(key)
-        if times is None or times.reached_ms(start) is None:
+        if times is None or times.reached_ms(start) is None or (latest_ms is None and end >= times.end):
             return end
         if latest_ms is not None:
             # A batch that ends before the time itself is not more than the drift ahead of what waits.
@@ -258,7 +263,7 @@ def looked_up(
         if is_same and before.positions.get(key) == position:
             continue
         times = search.times[key] = known.at(position, ends[key], topic_id, search.until_ms)
-        search.moved.add(key)
+        search.moved.append(key)
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.
             questions[key] = {known.above_ms}
@@ -288,7 +293,7 @@ class _Search:
     until_ms: int
     brokers: Brokers
     times: dict[TopicPartition, PartitionTimes] = field(default_factory=dict)
-    moved: set[TopicPartition] = field(default_factory=set)
+    moved: list[TopicPartition] = field(default_factory=list)
     """The partitions of which something is new."""
     unanswered: set[TopicPartition] = field(default_factory=set)
 

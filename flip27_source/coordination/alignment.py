@@ -3,7 +3,7 @@
 What counts is how far a split could get in the batch if only the limits ended it (its potential), not how far
 it has been read: Spark moves watermarks between batches only, so that a batch may go on by many times
 ``maxEventTimeDrift`` (FLINK-37399). The horizon is the smallest potential of the active splits and sources,
-plus the drift; the slowest is never held by it.
+plus the drift; the slowest is never held by it. What the others leave of the limits is for the slowest.
 
 A split is active while something waits in it, and for ``alignmentTimeout`` after that. In one that is held
 back something waits: it is not idle (FLIP-471, FLIP-513). No mark is stored: after a restart a split in which
@@ -13,7 +13,7 @@ nothing waits holds nobody back (FLINK-40505).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
@@ -28,6 +28,11 @@ from ..source_options import ALIGNMENT_TIMEOUT, MAX_EVENT_TIME_DRIFT
 from ..split import SplitT, size_of
 from .batch_limits import BatchBudget
 from .horizon import Horizon, Reach, SetsHorizon
+
+HELD_MS = 100
+"""For how long splits are not looked at again once all that waits is held after the horizon."""
+
+_NEVER_US = 2**63
 
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
@@ -73,11 +78,15 @@ class Alignment(Generic[SplitT]):
     horizon: Horizon | None = field(default=None, init=False)
     paused: int = field(default=0, init=False)
     strict_us: int | None = field(default=None, init=False)
+    _others: Horizon | None = field(default=None, init=False)
     # Whether the source itself is the slowest: then one unit may be later.
     _is_slowest: bool = field(default=False, init=False)
     # When something waited last, by split; and the largest time of whole splits that were handed out.
     _waited_ms: dict[str, int] = field(default_factory=dict, init=False)
     _handed_us: int | None = field(default=None, init=False)
+    # By which the horizon was found, and when it was found that all that waits is held.
+    _reach: Reach | None = field(default=None, init=False)
+    _held_ms: int | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -100,15 +109,35 @@ class Alignment(Generic[SplitT]):
             timeout_ms=round(timeout_s * 1000),
         )
 
+    def rests(self, steady_ms: int) -> bool:
+        """Whether all that waits is held, as it was a moment ago: Spark asks many times a second."""
+        reach, paused = self._reach, self.paused
+        if self._held_ms is None or reach is None or not 0 < steady_ms - self._held_ms < HELD_MS:
+            return False
+        self.begin(reach, steady_ms)
+        self.paused = paused
+        first_us = reach.waits_us if reach.unit_us is None else reach.unit_us
+        return self.horizon is not None and first_us is not None and self.horizon.latest_us < first_us
+
+    def ended(self, steady_ms: int, *, is_empty: bool) -> None:
+        """The batch was planned; ``is_empty``: it has nothing."""
+        if not is_empty or not self.paused:
+            self._held_ms = None
+        elif self._held_ms is None or steady_ms - self._held_ms >= HELD_MS:
+            self._held_ms = steady_ms
+
     def begin(self, reach: Reach | None, steady_ms: int, fitting: int = 0) -> None:
         """Find the horizon of a batch by how far the source could get in it; None: it has no horizon.
 
         ``fitting``: the number of whole splits that would be in it by the limits alone.
         """
         self.horizon, self.paused, self.strict_us, self._is_slowest = None, 0, None, False
+        self._others = None
+        self._reach = reach
         if reach is None:
             return
         found = [one for bound in self.horizons if (one := bound.horizon(reach, steady_ms)) is not None]
+        self._others = min(found, key=lambda one: one.latest_us, default=None)
         self.strict_us = min((one.latest_us for one in found if one.is_strict), default=None)
         if self.drift_us is not None and reach.potential_us is not None:
             own = Horizon(latest_us=reach.potential_us + self.drift_us, by=reach.slowest or "")
@@ -117,6 +146,33 @@ class Alignment(Generic[SplitT]):
             found.append(own)
         self.horizon = min(found, key=lambda one: one.latest_us, default=None)
         self.paused = 0 if self.horizon is None else fitting
+
+    def stretch(self, reach_within: Callable[[], Reach]) -> None:
+        """Move the horizon as far as the slowest split can follow, by what others leave of the limits.
+
+        Later horizons are tried, further and further. If the slowest can follow, one is kept. Otherwise the
+        slowest gets at least as far if the others keep to an earlier one: how far it gets, plus the drift.
+
+        Args:
+            reach_within: tells how far the source gets with the present horizon.
+        """
+        found, drift_us, others = self.horizon, self.drift_us, self._others
+        if found is None or drift_us is None or found is others:
+            return
+        most_us = _NEVER_US if others is None else others.latest_us
+        step_us = drift_us
+        while found.latest_us < most_us:
+            tried_us = min(found.latest_us + step_us, most_us)
+            self.horizon = Horizon(latest_us=tried_us, by=found.by)
+            reach = reach_within()
+            reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
+            if reached_us <= found.latest_us:
+                break
+            found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
+            if reached_us < tried_us:
+                break
+            step_us *= 2
+        self.horizon = found if others is None or found.latest_us <= most_us else others
 
     @property
     def of_batch(self) -> BatchHorizon | None:
@@ -191,15 +247,13 @@ class Alignment(Generic[SplitT]):
                     break
                 handed.append((times.latest_us, split.split_id))
             budget.take(size)
-        if not waits and self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
+        if waits:
+            self._waited_ms[_WHOLE] = steady_ms
+        elif self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
             handed.append((self._handed_us, _WHOLE))
         found = _reach(waits, first_left or max(handed, default=None))
         # The first split fits into any batch.
         return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
-
-    def whole_splits_wait(self, steady_ms: int) -> None:
-        """A split that is read whole waits now."""
-        self._waited_ms[_WHOLE] = steady_ms
 
     def of_live(
         self,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
-from ..discovery import DiscoveringEnumerator
 from ..enumerator import BoundedRange, Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import ContractError
@@ -111,14 +110,12 @@ class BatchCollector(Generic[SplitT]):
     _queues: WaitingQueues[SplitT]
     _ledger: Ledger[SplitT]
     _rules: SplitRules[SplitT]
-    alignment: Alignment[SplitT] | None = None
+    _alignment: Alignment[SplitT] | None = None
     _divides_ranges: bool = field(init=False)
     _has_live: bool = field(init=False)
     _limits: Limits = field(default=UNLIMITED, init=False)
     # What live splits that are read whole take of a batch; None if this batch has not asked for it yet.
     _room: BatchBudget | None = field(default=None, init=False)
-    # What was found of the whole splits that wait: for which of them, and with which limits.
-    _whole: tuple[object, tuple[Reach, int]] | None = field(default=None, init=False)
     # When a split whose reader had caught up is read again, by split id; None: not in this run.
     _resting: dict[str, int | None] = field(default_factory=dict, init=False)
 
@@ -136,58 +133,52 @@ class BatchCollector(Generic[SplitT]):
         batch = Batch[SplitT](BatchBudget(limits))
         self._limits, self._room = limits, None
         self._read_again(batch)
-        if self.alignment is not None:
-            reach: Reach | None = None
-            fitting = 0
-            if not is_last and not self._has_live:
-                reach, fitting = self._of_whole(copy.copy(batch.budget), steady_ms)
-            self.alignment.begin(reach, steady_ms, fitting)
+        is_at_rest = False
+        if self._alignment is not None:
+            is_at_rest = not is_last and self._alignment.rests(steady_ms)
+            if not is_at_rest:
+                self._begin_horizon(batch, steady_ms, is_last=is_last)
         self._drain(batch)
         self._request_splits(batch)
-        self._read_on(batch, steady_ms, is_aligned=self.alignment is not None and not is_last)
+        if not is_at_rest:
+            self._read_on(batch, steady_ms, None if is_last else self._alignment)
+        if self._alignment is not None:
+            self._alignment.ended(steady_ms, is_empty=not batch)
         return batch
+
+    def _begin_horizon(self, batch: Batch[SplitT], steady_ms: int, *, is_last: bool) -> None:
+        """Find the horizon of whole splits; that of live splits is found when they are known."""
+        assert self._alignment is not None
+        reach: Reach | None = None
+        fitting = 0
+        if not is_last and not self._has_live:
+            waiting, budget = self._waiting_whole(), copy.copy(batch.budget)
+            reach, fitting = self._alignment.of_whole(waiting, budget, steady_ms)
+        self._alignment.begin(reach, steady_ms, fitting)
 
     def reach(self, steady_ms: int) -> Reach:
         """How far the source could get in its next batch, with the limits of the newest one."""
-        if self.alignment is None:
+        if self._alignment is None:
             return Reach()
         budget = BatchBudget(self._limits)
         if not self._has_live:
-            return self._of_whole(budget, steady_ms)[0]
+            return self._alignment.of_whole(self._waiting_whole(), budget, steady_ms)[0]
         live = self._ledger.live
         if self._rules.reader_bounds_splits:
             awake = dict.fromkeys(split.split_id for split in self._awake(live, steady_ms))
-            return self.alignment.of_live(live, awake, (), steady_ms)
+            return self._alignment.of_live(live, awake, (), steady_ms)
         # Not only what the enumerator calls readable: after a planning it may need time to know its times.
         cuts = fair_ranges(live, budget.left(), self._bounded)
         return self._reach_of_cuts(live, cuts, steady_ms)
 
-    def _of_whole(self, budget: BatchBudget, steady_ms: int) -> tuple[Reach, int]:
-        """How far whole splits could get; known without looking at them again while nothing has changed.
-
-        A source of many files that is held is asked a hundred times a second.
-        """
-        assert self.alignment is not None
-        enumerator, known_for = self._enumerator, None
-        if isinstance(enumerator, DiscoveringEnumerator) and not budget.splits and not self._queues.splits():
-            known_for = enumerator._waiting_changes, enumerator._waiting_count, self._limits
-        if known_for is None or self._whole is None or self._whole[0] != known_for:
-            self._whole = known_for, self.alignment.of_whole(self._waiting_whole(), budget, steady_ms)
-        reach = self._whole[1][0]
-        if reach.waits_us is None:
-            self._whole = None
-            return reach, 0
-        self.alignment.whole_splits_wait(steady_ms)
-        return self._whole[1]
-
     def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
         """How far live splits get with these ranges."""
-        assert self.alignment is not None
+        assert self._alignment is not None
         waiting: dict[str, BoundedRange[SplitT] | None] = {split.split_id: cut for split, cut in cuts}
         for split in readable:
             if split.split_id not in waiting and self._bounded(split, Budget()) is not None:
                 waiting[split.split_id] = None
-        return self.alignment.of_live(self._ledger.live, waiting, self._waiting_whole(), steady_ms)
+        return self._alignment.of_live(self._ledger.live, waiting, self._waiting_whole(), steady_ms)
 
     def _waiting_whole(self) -> Iterator[SplitT]:
         """The splits that wait, in order: those that were postponed, and those that were not requested."""
@@ -263,10 +254,10 @@ class BatchCollector(Generic[SplitT]):
         size = size_of(split)
         if not batch.budget.fits(size) or (carries_data and not batch.budget.carries(size)):
             return False
-        if self.alignment is not None and not carries_data:
-            if self.alignment.keeps(split):
+        if self._alignment is not None and not carries_data:
+            if self._alignment.keeps(split):
                 return False
-            self.alignment.handed_out(split)
+            self._alignment.handed_out(split)
         batch.add(split, size, subtask_id, split.split_id)
         return True
 
@@ -310,21 +301,23 @@ class BatchCollector(Generic[SplitT]):
 
     def _keeps_the_next(self) -> bool:
         """Whether the next split is held: then it stays with the enumerator, which may find earlier ones."""
-        alignment = self.alignment
+        alignment = self._alignment
         if alignment is None or alignment.horizon is None:
             return False
         following = next(self._enumerator._waiting_in_order(), None)
         return following is not None and alignment.keeps(following)
 
-    def _read_on(self, batch: Batch[SplitT], steady_ms: int, *, is_aligned: bool) -> None:
-        """Add ranges of live splits to the batch, within its limits."""
+    def _read_on(self, batch: Batch[SplitT], steady_ms: int, alignment: Alignment[SplitT] | None) -> None:
+        """Add ranges of live splits to the batch, within its limits and its horizon."""
         if self._rules.reader_bounds_splits:
-            self._read_pages(batch, steady_ms, is_aligned=is_aligned)
+            self._read_pages(batch, steady_ms, alignment)
             return
         readable, left = self._readable(batch.owners), batch.budget.left()
         cuts = fair_ranges(readable, left, self._bounded)
-        if is_aligned:
-            cuts = self._within_horizon(readable, cuts, left, steady_ms)
+        # On an idle stream this is called many times a second.
+        if alignment is not None and cuts:
+            alignment.begin(self._reach_of_cuts(readable, cuts, steady_ms), steady_ms)
+            cuts = self._within_horizon(readable, cuts, left, steady_ms, alignment)
         free: list[SplitT] = []
         for split, cut in cuts:
             pinned_to = self._ledger.pin_of(split.split_id)
@@ -367,15 +360,13 @@ class BatchCollector(Generic[SplitT]):
             batch.add(part, size_of(part), None, part.split_id)
         batch.wants_subtasks(division.subtasks)
 
-    def _read_pages(self, batch: Batch[SplitT], steady_ms: int, *, is_aligned: bool) -> None:
+    def _read_pages(self, batch: Batch[SplitT], steady_ms: int, alignment: Alignment[SplitT] | None) -> None:
         """Add live splits that the reader bounds, unless they rest or are held back."""
         awake = self._awake(self._ledger.live, steady_ms)
-        alignment = self.alignment
-        if alignment is not None and is_aligned:
-            waiting = dict.fromkeys(split.split_id for split in awake)
-            alignment.begin(alignment.of_live(self._ledger.live, waiting, (), steady_ms), steady_ms)
-            held = [split for split in awake if alignment.holds(split)]
-            awake, alignment.paused = [split for split in awake if split not in held], len(held)
+        if alignment is not None:
+            alignment.begin(self.reach(steady_ms), steady_ms)
+            free = [split for split in awake if not alignment.holds(split)]
+            awake, alignment.paused = free, len(awake) - len(free)
         for split in awake:
             if batch.budget.exhausted:
                 return
@@ -388,33 +379,35 @@ class BatchCollector(Generic[SplitT]):
         return [split for split, until_ms in until if until_ms is not None and until_ms <= steady_ms]
 
     def _within_horizon(
-        self, readable: Sequence[SplitT], by_limits: Ranges[SplitT], left: Budget, steady_ms: int
+        self,
+        readable: Sequence[SplitT],
+        by_limits: Ranges[SplitT],
+        left: Budget,
+        steady_ms: int,
+        alignment: Alignment[SplitT],
     ) -> Ranges[SplitT]:
         """The ranges of live splits within the horizon, which follows from those by the limits alone."""
-        alignment = self.alignment
-        assert alignment is not None
-        # On an idle stream this is called many times a second.
-        if not by_limits:
-            return by_limits
-        alignment.begin(self._reach_of_cuts(readable, by_limits, steady_ms), steady_ms)
         if alignment.horizon is None:
             return by_limits
-        latest_us = alignment.horizon.latest_us
         freed: dict[str, BoundedRange[SplitT] | None] = {}
 
         def bound(split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
             if split.split_id in freed:
                 return freed[split.split_id]
-            if alignment.holds(split):
+            if alignment.horizon is None or alignment.holds(split):
                 return None
-            return self._bounded(split, replace(budget, latest_us=latest_us))
+            return self._bounded(split, replace(budget, latest_us=alignment.horizon.latest_us))
 
-        within = fair_ranges(readable, left, bound)
+        def cut() -> Ranges[SplitT]:
+            return fair_ranges(readable, left, bound)
+
+        alignment.stretch(lambda: self._reach_of_cuts(readable, cut(), steady_ms))
+        within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])
         if unit is not None:
             freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
-            within = fair_ranges(readable, left, bound)
+            within = cut()
         alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
         return within
 

@@ -22,7 +22,7 @@ from ..log import LOG
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
-from .alignment import Alignment
+from .alignment import HELD_MS, Alignment
 from .batch_collector import Batch, BatchCollector
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .batch_sizing import BatchSizer
@@ -105,6 +105,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._horizons = horizons
+        self._reached: tuple[int, Reach] | None = None
         self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
         self._collector = BatchCollector(
             self.enumerator, self._context, settings, self._queues, self._ledger, self._rules, self._alignment
@@ -191,8 +192,7 @@ class SourceCoordinator(Generic[SplitT]):
         is_last = limits is None or self.settings.one_batch
         batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
         if self._horizons:
-            # A source that is held is asked many times a second, and has gone nowhere.
-            reach = Reach() if self.is_held and not batch else self.reach(steady_ms)
+            reach = self._reach_after(steady_ms, is_empty=not batch)
             for one in self._horizons:
                 one.planned(reach, steady_ms, is_empty=not batch, is_held=self.is_held)
         is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
@@ -219,6 +219,16 @@ class SourceCoordinator(Generic[SplitT]):
             sizer.planned(batch.budget, summary.backlog)
         self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self.pending
+
+    def _reach_after(self, steady_ms: int, *, is_empty: bool) -> Reach:
+        """As :meth:`reach`, after a planning; an idle source is asked many times a second."""
+        if is_empty and self.is_held:
+            # It has gone nowhere, and its horizons know how far it could get.
+            return Reach()
+        known = self._reached
+        if known is None or not is_empty or steady_ms - known[0] >= HELD_MS:
+            self._reached = known = steady_ms, self.reach(steady_ms)
+        return known[1]
 
     def _collect(
         self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool], *, is_last: bool

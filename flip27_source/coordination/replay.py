@@ -18,6 +18,7 @@ from ..source_options import REPLAY_SPEED
 from .horizon import Horizon, Reach
 
 _NEVER_US = 2**63
+_MOST_MS = 2**53
 
 
 class Pace(msgspec.Struct, frozen=True, array_like=True):
@@ -40,7 +41,7 @@ class Pace(msgspec.Struct, frozen=True, array_like=True):
 
     def behind_ms(self, event_us: int, steady_ms: int) -> int:
         """For how long an event time has been due, in milliseconds of the clock; 0 if it is not due yet."""
-        return max(0, int((self.due_us(steady_ms) - event_us) / self.speed / 1000))
+        return max(0, int(min((self.due_us(steady_ms) - event_us) / self.speed / 1000, _MOST_MS)))
 
 
 @dataclass(eq=False, repr=False)

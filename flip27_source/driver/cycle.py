@@ -118,12 +118,13 @@ class Cycle:
             if before is None or may_pass(error):
                 raise
             pending = self._plan_without_edits(before, error, limits)
-        if pending is not None:
-            return self._write(pending, start)
-        if self._settings.boundedness is Boundedness.BOUNDED:
+        end = None if pending is None else self._write(pending, start)
+        if self._horizons is not None:
+            self._horizons.planned(pending, self.at.lineage)
+        if end is None and self._settings.boundedness is Boundedness.BOUNDED:
             # The run ends now: short runs would never perform the actions of the batches before them.
             self._current.actions.wait()
-        return None
+        return end
 
     @contextmanager
     def whole_or_not_at_all(self) -> Iterator[None]:
@@ -315,7 +316,7 @@ class Cycle:
         horizons = self._horizons
         while True:
             if horizons is not None:
-                horizons.before_planning()
+                horizons.before_planning(self.at.lineage)
             with self._checkpoint_log.planning():
                 run.runner.drain(run.coordinator.handle_result)
                 pending = run.coordinator.checkpoint(
@@ -327,8 +328,6 @@ class Cycle:
                 )
             # A handler or the plan may have submitted more work, whose first round is waited for too.
             if pending is not None or not run.runner.in_first_rounds:
-                if horizons is not None:
-                    horizons.planned(pending, self.at.lineage)
                 return pending
             run.runner.wait_for_first_rounds()
 

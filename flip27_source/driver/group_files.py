@@ -91,7 +91,7 @@ class GroupFiles:
                 self._write(replace(self._last, beat_ms=steady_ms))
 
     def read(self) -> list[Member]:
-        """The records of the members that are alive; files of dead ones are deleted.
+        """The records of the other members that are alive; files of dead ones are deleted.
 
         Raises:
             OSError: the folder cannot be read.
@@ -99,9 +99,9 @@ class GroupFiles:
         names: list[str] = []
         with contextlib.suppress(FileNotFoundError):
             names = sorted(os.listdir(self._folder))
-        names = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
-        paths = [os.path.join(self._folder, name) for name in names]
-        return [record for path in paths for record in self._record_in(path)]
+        paths = [os.path.join(self._folder, name) for name in names if not name.startswith(TEMPORARY_PREFIX)]
+        # Not its own: on a network mount a lock does not keep out the process that holds it.
+        return [record for path in paths if path != self._path for record in self._record_in(path)]
 
     def close(self) -> None:
         """Leave the group."""

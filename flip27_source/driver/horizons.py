@@ -68,19 +68,23 @@ class Horizons:
     def all(self) -> Sequence[SetsHorizon]:
         return [one for one in (self._group, self._replay) if one is not None]
 
-    def before_planning(self) -> None:
-        """Read what the other members have published."""
+    def before_planning(self, lineage: str | None) -> None:
+        """Read what the other members have published.
+
+        ``lineage``: of the checkpoints; None before the first one.
+        """
         if self._group is None or self._files is None:
             return
+        self._group.lineage = lineage
         records: list[Member] = []
         with self._warning():
             records = self._files.read()
         self._group.seen(records, self._environment.steady_ms())
 
     def planned(self, pending: PendingCheckpoint[Any] | None, lineage: str | None) -> None:
-        """A batch was planned, or nothing: publish where this member is.
+        """A batch was planned and is durable, or nothing was planned: publish where this member is.
 
-        ``lineage``: of the checkpoints; None before the first one.
+        ``lineage``: as for :meth:`before_planning`.
         """
         if self._group is not None and self._files is not None:
             self._group.lineage = lineage

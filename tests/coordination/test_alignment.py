@@ -135,8 +135,18 @@ def test_a_batch_may_go_on_by_many_drifts_because_what_counts_is_how_far_the_slo
 def test_a_split_that_is_ahead_is_paused_and_the_slowest_has_its_share_of_the_batch(road: Road) -> None:
     road.times = {"slow": every_minute(0, 300), "fast": every_minute(200, 300)}
     trip = Trip(limits=Limits(rows=50))
-    assert {name: len(times) for name, times in trip.minutes().items()} == {"slow": 36}
+    assert {name: len(times) for name, times in trip.minutes().items()} == {"slow": 50}
     assert (trip.shown.slowest, trip.shown.paused) == ("slow", 1)
+
+
+def test_what_others_leave_of_a_batch_goes_to_the_slowest_as_far_as_it_can_get(road: Road) -> None:
+    sparse = {f"sparse-{number}": every_minute(0, 5000)[::100] for number in range(9)}
+    road.times = sparse | {"dense": every_minute(0, 5000)}
+    trip = Trip(limits=Limits(rows=1000))
+    read = trip.minutes()
+    assert 950 <= sum(map(len, read.values())) <= 1000
+    assert max(read["dense"]) >= 850
+    assert max(map(max, read.values())) <= max(read["dense"]) + 11
 
 
 def test_paused_splits_are_not_idle_and_are_read_once_the_slowest_has_come_near_FLIP_471_FLIP_513(
@@ -289,6 +299,30 @@ def test_a_source_is_as_far_as_it_is_even_if_nothing_of_it_can_be_read_for_a_whi
     assert trip.coordinator.reach(trip.now_ms).potential_us == 40 * MINUTE_US
 
 
+class Counting(Tracks):
+    """Counts how often its live splits are looked at."""
+
+    looks = 0
+
+    def readable(self, live: Any) -> Any:
+        Counting.looks += 1
+        return live
+
+
+def test_while_all_is_held_little_is_computed_although_spark_asks_many_times_a_second(road: Road) -> None:
+    road.times = {"one": every_minute(50, 60)}
+    outside = Outside(minutes=40)
+    Counting.looks = 0
+    trip = Trip(Counting, (outside,))
+    for _ in range(100):
+        assert trip.minutes(after_ms=10) == {}
+        assert trip.coordinator.is_held
+    assert Counting.looks == 10
+    outside.minutes = 55
+    assert trip.minutes(after_ms=10)["one"][-1] == 55
+    assert outside.asked[-1].waits_us == 50 * MINUTE_US
+
+
 WHOLE = {"eventTimeOrder": "true", "maxFilesPerTrigger": "2"}
 
 
@@ -391,12 +425,12 @@ MINUTES = st.integers(0, 60)
 
 @given(data=st.data())
 def test_in_any_interleaving_all_is_read_once_in_order_and_the_drift_is_kept(data: st.DataObject) -> None:
-    names = [f"track-{number}" for number in range(data.draw(st.integers(1, 4)))]
+    names = [f"track-{number}" for number in range(data.draw(st.integers(1, 6)))]
     world_road = ROADS["test"] = Road()
     world_road.times = {name: [] for name in names}
     world_road.unknown = data.draw(st.sets(st.sampled_from(names), max_size=1))
     is_ordered = data.draw(st.booleans())
-    rows = data.draw(st.one_of(st.none(), st.integers(1, 12)))
+    rows = data.draw(st.one_of(st.none(), st.integers(1, 30)))
     trip = Trip(limits=Limits(rows=rows))
     world = World(world_road, trip)
     moves = data.draw(

@@ -50,7 +50,7 @@ def test_live_splits_are_aligned_and_all_is_read_once_across_crashes(road: Road)
     engine.run_batch()
     assert {row[0] for row in engine.rows} == {"slow"}
     shown = summary(engine)
-    assert (shown["eventTimeHorizon"], shown["alignmentSlowest"]) == ("1970-01-01T00:15:00+00:00", "slow")
+    assert (shown["eventTimeHorizon"], shown["alignmentSlowest"]) == ("1970-01-01T00:20:00+00:00", "slow")
     assert shown["pausedSplits"] == 1
     assert engine.holder.report()["pausedSplits"] == 1
     while len(engine.rows) < 120:
@@ -133,6 +133,20 @@ class PageReader(YieldsProgress, SplitReader[Page]):
             yield Progress(replace(split, minute=minute + 1) if minute < 49 else None)
 
 
+def test_a_source_of_a_chain_has_not_ended_while_data_is_held_in_it(road: Road) -> None:
+    road.times = {"idle": minutes(*range(11)), "other": minutes(*range(50))}
+    ROADS["next"] = Road(times={"next": minutes(5)})
+    given = [{"road": name, "reader": "tests.timed_tracks:AnyReader"} for name in ("test", "next")]
+    chain = hybrid((Tracks, given[0]), (Tracks, given[1]), maxEventTimeDrift="10 minutes")
+    engine = MicroBatchEngine(chain, schema=SCHEMA)
+    engine.process_all_available()
+    assert [len(batch.rows) for batch in engine.batches] == [11 + 21]
+    engine.now_ms += 60_000
+    engine.process_all_available()
+    assert [len(batch.rows) for batch in engine.batches] == [11 + 21, 29, 1]
+    del ROADS["next"]
+
+
 def test_splits_that_readers_bound_are_paused_as_a_whole() -> None:
     given = {"maxEventTimeDrift": "10 minutes", "maxRowsPerSplit": "5"}
     engine = MicroBatchEngine(given, enumerator=Feeds, reader=PageReader, schema=SCHEMA)
@@ -150,9 +164,9 @@ def test_watch_and_the_state_tables_show_the_horizon(road: Road, tmp_path: Path)
     road.times = {"slow": minutes(*range(60)), "fast": minutes(*range(30, 90))}
     engine_of(maxRowsPerTrigger="10", stateLocation=str(tmp_path / "state")).run_batch()
     said = flip27("watch", tmp_path / "state", "--once")
-    assert "read until 1970-01-01T00:15:00+00:00, as slow allows; 1 split paused" in said.out
+    assert "read until 1970-01-01T00:20:00+00:00, as slow allows; 1 split paused" in said.out
     (checkpoint,) = flip27("state", "history", tmp_path / "state", "--json").data
-    assert json.loads(checkpoint["horizon"]) == {"latest_us": 900_000_000, "slowest": "slow", "paused": 1}
+    assert json.loads(checkpoint["horizon"]) == {"latest_us": 1_200_000_000, "slowest": "slow", "paused": 1}
 
 
 def test_credentials_in_the_name_of_the_slowest_split_are_not_shown(road: Road, tmp_path: Path) -> None:

@@ -105,6 +105,24 @@ def test_a_source_in_which_nothing_waits_any_more_holds_the_others_until_the_tim
     assert seconds(fast) == list(range(20, 100, 10))
 
 
+def test_a_source_does_not_wait_for_its_own_run_before(application: Path) -> None:
+    one = query(application, "one", range(200))
+    seconds(one)
+    one.restart(options={"maxRowsPerTrigger": None})
+    assert seconds(settled(one)) == list(range(20, 200))
+
+
+def test_after_a_restart_a_source_in_which_nothing_waits_holds_nobody(application: Path) -> None:
+    """No mark of the run before is kept (FLINK-40505)."""
+    slow = query(application, "slow", range(5))
+    fast = query(application, "fast", range(0, 100, 10))
+    seconds(slow)
+    assert seconds(fast) == [0, 10]
+    slow.restart()
+    assert seconds(slow) == []
+    assert seconds(fast) == list(range(20, 100, 10))
+
+
 def test_a_member_that_is_silent_for_too_long_does_not_count(application: Path) -> None:
     slow = query(application, "slow", range(100))
     fast = query(application, "fast", range(0, 100, 10))

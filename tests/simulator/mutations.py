@@ -41,6 +41,7 @@ from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.options import MIN_OFFSETS_PER_TRIGGER
 from flip27_source.enumerators.kafka.poller import ClusterPoller
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, fields_at
+from flip27_source.enumerators.kafka.time_ladder import TimeLadder
 from flip27_source.errors import AccessError, DiscoveryError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
@@ -422,6 +423,14 @@ def a_batch_read_ends_anywhere_if_a_partition_has_no_leader(
     _: Any, self: Any, bounds: Any, present: Any, ends: Any, *, is_start: bool = False
 ) -> Any:
     return self._offsets(self._given(bounds, present), ends, is_start=is_start)
+
+
+@mutation_of_topics
+@around(TimeLadder, "end_at")
+def a_batch_of_kafka_ends_behind_its_horizon(
+    end_at: Any, self: Any, key: Any, start: int, end: int, latest_ms: int | None
+) -> Any:
+    return end_at(self, key, start, end, None if latest_ms is None else latest_ms + 2 * self.step_ms)
 
 
 @mutation_of_topics

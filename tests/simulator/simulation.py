@@ -697,7 +697,8 @@ class Simulation:
     def losses(self) -> list[DataLoss]:
         """All losses that the query has reported."""
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
-        offsets = self.query.offsets[-_RETAINED:]
+        retained = max(_RETAINED, int(self.life.options.get("retainedCheckpoints", 0)) - 10)
+        offsets = self.query.offsets[-retained:]
         ledgers = [document_at(store, offset).raw.ledger for offset in offsets]
         losses = [loss for ledger in ledgers for loss in ledger.losses]
         # A document lists twenty of the losses that it counts; those of its own batch are in the next one.

@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
@@ -47,6 +48,10 @@ class TopicsLife(Life):
         draw = self.random
         close_idle_consumers()
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw, self.of.tell)
+        starts_by_time = draw.random() < 0.3
+        if not starts_by_time:
+            self.cluster.lag_ms = draw.choice((0, 0, 5000, 3_600_000))
+            self.cluster.jitter_ms = draw.choice((0, 0, 5000))
         for _ in range(draw.randint(0, 6)):
             self.of.tell(self.cluster.change())
         self.cluster.unrest = draw.choice((0.0, 0.02, 0.2))
@@ -55,10 +60,7 @@ class TopicsLife(Life):
         # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
         self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
         self.cluster.time_ms += 1
-        self.first_ms = self.cluster.time_ms if draw.random() < 0.3 else 0
-        if not self.first_ms:
-            self.cluster.lag_ms = draw.choice((0, 0, 5000, 3_600_000))
-            self.cluster.jitter_ms = draw.choice((0, 0, 5000))
+        self.first_ms = self.cluster.time_ms if starts_by_time else 0
         self.options = {
             **_OF_CLIENTS,
             "stateLocation": STATE,
@@ -108,6 +110,28 @@ class TopicsLife(Life):
         for _ in range(len(self.cluster.logs()) + 1):
             self.of.run_to_the_end()
             self.of.pass_time(60_000)
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        """Check that nothing of a batch is later than its horizon, if brokers have answered all requests."""
+        horizon = snapshot.horizon
+        if horizon is None or snapshot.metadata.edits or self.cluster.refused_s:
+            return
+        for cut in (split for item in snapshot.plan.assignments for split in item.splits):
+            log = self.cluster.log((cut.topic, cut.partition))
+            is_followed = not cut.is_quarantined and cut.split_id != horizon.slowest
+            # Without ids, the records may be those of another topic by now.
+            if log is None or log.topic_id is None or log.topic_id != cut.topic_id or not is_followed:
+                continue
+            late = [
+                record.offset for record in log.records[cut.next : cut.end]
+                if record.is_shown(reads_open=True) and record.time_ms * 1000 > horizon.latest_us
+                and record.offset not in log.shrunk
+            ]  # fmt: skip
+            if late:
+                raise DefectFound(
+                    f"{late} of {cut} are later than the horizon of checkpoint "
+                    f"{snapshot.metadata.checkpoint_id}"
+                )
 
     def check(self) -> None:
         # A partition counts as gone once several descriptions in a row do not contain it.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from flip27_source import SplitReader, hybrid
 from flip27_source.coordination.checkpoints import Snapshot
+from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
 from flip27_source.event_time import event_time_of
 from flip27_source.source_options import REPLAY_SPEED
 from flip27_source.testing.under_test import SourceUnderTest
@@ -41,20 +42,31 @@ class TracksLife(Life):
     }  # fmt: skip
 
     def begin(self) -> None:
-        draw = self.random
+        draw, of = self.random, self.of
+        # Part of the state of a chain, and so of its files' names.
+        self._now_us = HybridEnumerator.now_us
+        HybridEnumerator.now_us = staticmethod(lambda: of.now_ms * 1000)  # type: ignore[method-assign]
         self.road = Road()
         self.name = f"simulated-{self.of.outcome.seed}"
         ROADS[self.name] = self.road
-        self.kind = draw.choice(("tracks", "tracks", "pieces", "chain"))
+        self.kind = draw.choice(("tracks", "tracks", "pieces", "chain", "two"))
         self.is_ordered = draw.random() < 0.5
         if self.kind != "pieces":
             self.road.times = {f"track-{number}": [] for number in range(draw.randint(1, 4))}
         if self.kind == "chain":
             self._add_pieces()
+        # The tracks of a first source, of which no more records come.
+        self.first = Road(times={f"first-{number}": [] for number in range(2 if self.kind == "two" else 0)})
+        ROADS[f"{self.name}-first"] = self.first
+        for times in self.first.times.values():
+            times += [draw.randint(0, 10) * MINUTE_US * number for number in range(draw.randint(1, 8))]
+            times.sort()
         given = {"road": self.name, "reader": f"{__name__}:LineReader"}
         ordered = given | {"eventTimeOrder": "true"}
         if self.kind == "chain":
             self.options = hybrid((Pieces, ordered), (Tracks, given))
+        elif self.kind == "two":
+            self.options = hybrid((Tracks, given | {"road": f"{self.name}-first"}), (Tracks, given))
         else:
             self.options = ordered if self.kind == "pieces" else given
             kind = Pieces if self.kind == "pieces" else Tracks
@@ -64,7 +76,8 @@ class TracksLife(Life):
             self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
 
     def end(self) -> None:
-        del ROADS[self.name]
+        HybridEnumerator.now_us = staticmethod(self._now_us)  # type: ignore[method-assign]
+        del ROADS[self.name], ROADS[f"{self.name}-first"]
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
@@ -109,9 +122,13 @@ class TracksLife(Life):
     def _latest_us(self, split: Any) -> int:
         own = getattr(split, "split", split)
         if isinstance(own, Track):
-            return max(self.road.times[own.split_id][own.next : own.end])
+            return max(self._times[own.split_id][own.next : own.end])
         times = event_time_of(own)
         return 0 if times is None else times.latest_us
+
+    @property
+    def _times(self) -> dict[str, list[int]]:
+        return self.first.times | self.road.times
 
     def check(self) -> None:
         for number in range(_MOST_WAITS):
@@ -120,6 +137,6 @@ class TracksLife(Life):
             self.of.run_to_the_end()
             self.of.wait(100_000)
         expected = Counter(f"piece-{number}:0" for number in range(len(self.road.pieces)))
-        for name, times in self.road.times.items():
+        for name, times in self._times.items():
             expected.update(f"{name}:{number}" for number in range(len(times)))
         self.of.check_rows(expected)

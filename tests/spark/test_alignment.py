@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.alignment import aligned_by, given_by, joined
 from tests.spark.streams import UNTIL_END, run_to_end
 from tests.spark_features import needs
 from tests.timed_tracks import MINUTE_US
@@ -41,3 +42,13 @@ def test_a_watermark_that_is_delayed_by_more_than_the_drift_drops_no_row(
         for one in batch["stateOperators"]
     )
     assert (dropped == 0) is is_whole
+
+
+@pytest.mark.slow
+@needs("`Trigger.AvailableNow`, batch by batch")
+def test_a_join_of_two_aligned_sources_keeps_less_state_and_the_same_rows(spark: SparkSession) -> None:
+    given = given_by(["--hours", "3", "--per-minute", "10", "--batch-minutes", "10", "--drift", "10 minutes"])
+    free, aligned = (joined(spark, options, given) for options in ({}, aligned_by(given)))
+    assert free["matches"] == aligned["matches"] == 1800
+    assert free["largest state"] >= 1800
+    assert aligned["largest state"] < 1000

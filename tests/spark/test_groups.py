@@ -6,15 +6,18 @@ import time
 from collections import defaultdict
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.event_logs import write_logs
-from tests.spark.streams import ENDING, Folders, each_batch, run_to_end
+from tests.spark.streams import ENDING, Folders, each_batch, run_to_end, running, wait_for
 
 S_US = 1_000_000
 
 
-def logs(spark: SparkSession, folders: Folders, name: str, times_s: range, **options: str) -> DataFrame:
-    """A stream of one log."""
+def logs(
+    spark: SparkSession, folders: Folders, name: str, times_s: range, *, ends: bool = True, **options: str
+) -> DataFrame:
+    """A stream of one log; ``ends``: whether its query is for ``run_to_end``."""
     folder = write_logs(folders.root / name, {name: [second * S_US for second in times_s]})
     given = {
         "enumerator": "tests.event_logs:LogEnumerator",
@@ -23,7 +26,7 @@ def logs(spark: SparkSession, folders: Folders, name: str, times_s: range, **opt
         "logs": folder,
         "stateLocation": str(folders.state),
     }
-    return spark.readStream.format("flip27").options(**given, **ENDING, **options).load()
+    return spark.readStream.format("flip27").options(**given, **(ENDING if ends else {}), **options).load()
 
 
 def test_two_sources_of_a_query_wait_for_each_other(spark: SparkSession, folders: Folders) -> None:
@@ -50,6 +53,32 @@ def test_two_sources_of_a_query_wait_for_each_other(spark: SparkSession, folders
             assert max(found["fast"], default=0) <= reached_s + 20 + 10
     # Without the group, three batches would have it all.
     assert len(batches) > 4
+
+
+def test_a_query_is_held_by_another_one_until_that_is_stopped(spark: SparkSession, folders: Folders) -> None:
+    """The slow one waits for its next trigger, and is alive; the timeout is longer than this test."""
+    aligned = {"alignmentGroup": "queries", "maxEventTimeDrift": "10s", "alignmentTimeout": "1 hour"}
+    slow = logs(spark, folders, "slow", range(60), ends=False, maxRowsPerTrigger="20", **aligned)
+    fast = logs(spark, folders, "fast", range(0, 600, 10), ends=False, **aligned)
+    read: dict[str, list[int]] = {"slow": [], "fast": []}
+
+    def start(stream: DataFrame, name: str, interval: str) -> StreamingQuery:
+        def collect(frame: DataFrame, _number: int) -> None:
+            read[name] += sorted(row[1] // S_US for row in frame.collect())
+
+        own = Folders(folders.root / f"query-{name}")
+        return each_batch(stream, own, collect, processingTime=interval)
+
+    # It has met nobody, and goes on by one drift.
+    with running(start(slow, "slow", "1 hour")) as holding:
+        wait_for(lambda: read["slow"] == list(range(11)), holding)
+        with running(start(fast, "fast", "0 seconds")) as held:
+            # The other one could reach second 31 in its next batch.
+            wait_for(lambda: read["fast"] == list(range(0, 50, 10)), held)
+            wait_for(lambda: "slow" in str(held.lastProgress), held)
+            assert read["fast"] == list(range(0, 50, 10))
+            holding.stop()
+            wait_for(lambda: read["fast"] == list(range(0, 600, 10)), held)
 
 
 def test_a_replay_comes_in_pace(spark: SparkSession, folders: Folders) -> None:

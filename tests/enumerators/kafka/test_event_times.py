@@ -311,3 +311,17 @@ def test_the_offsets_of_a_partition_that_is_held_are_not_committed(kafka: KafkaB
     places = consumer.committed([Place(topic, 0), Place(topic, 1)], timeout=30)
     consumer.close()
     assert [place.offset for place in places] == [10, -1001]
+
+
+def test_a_topic_is_replayed_in_pace(kafka: KafkaBroker) -> None:
+    times = [[0.1 * number for number in range(600)], range(0, 60, 5)]
+    topic = filled(kafka, *times)
+    engine = stream(kafka, topic, replaySpeed="60")
+    newest = 0.0
+    for second in range(0, 62, 2):
+        for batch in engine.process_all_available():
+            newest = max([newest, *(row[5].timestamp() / 60 - 1 for row in batch.rows)])
+        assert second - 4 <= newest <= second or newest > 59, "a minute passes in a second"
+        engine.now_ms += 2000
+    engine.process_all_available()
+    assert ahead(engine, times) <= 5

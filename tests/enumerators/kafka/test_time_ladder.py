@@ -15,6 +15,8 @@ from flip27_source.enumerators.kafka.time_ladder import (
     AHEAD_OF_CLOCK_MS,
     MOST_ROUNDS,
     Answers,
+    Found,
+    PartitionTimes,
     TimeLadder,
     looked_up,
     steps_from,
@@ -128,6 +130,13 @@ def test_nothing_later_than_the_horizon_is_read_of_a_partition_whose_time_is_kno
             assert end == logs.ends[one]
         else:
             assert all(at_ms is None or at_ms <= latest_ms for at_ms in logs.times[one][start:end])
+
+
+def test_without_a_limit_and_a_horizon_all_is_read_whatever_is_known() -> None:
+    vague = PartitionTimes(end=100, found=(Found(0, 0, 0),), above_ms=NOW_MS, until_ms=NOW_MS)
+    ladder = TimeLadder(step_ms=STEP_MS, steps=(1000, 2000), partitions={key(0): vague})
+    assert ladder.end_at(key(0), 0, 100, None) == 100
+    assert ladder.end_at(key(0), 0, 99, None) == 1
 
 
 @given(logs_and_positions(IN_ORDER))
@@ -280,6 +289,14 @@ def test_the_requests_of_a_poll() -> None:
     ladder = logs.ladder({key(0): len(day)}, ladder, step_ms=60_000)
     assert logs.requests - at_end == 2, "the largest time, and the first record after the last one"
     assert reached(ladder, key(0), len(day)) == 86_400_000
+
+
+def test_what_is_reached_does_not_go_back_for_a_record_that_is_out_of_order() -> None:
+    logs = logs_of([1000, 5000])
+    ladder = logs.ladder({key(0): 2}, step_ms=10_000)
+    assert reached(ladder, key(0), 2) == 5000
+    logs.times[key(0)].append(3000)
+    assert reached(logs.ladder({key(0): 2}, ladder), key(0), 2) == 5000
 
 
 def test_another_topic_and_a_shorter_partition_are_asked_anew() -> None:
