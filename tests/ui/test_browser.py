@@ -130,6 +130,7 @@ def shows_a_kill_and_a_resume(
             kill()
             window.waits_for("1 source, 1 lost")
             assert "1 lost" in window.page.title()
+            assert window.page.get_by_role("status").inner_text() == window.page.title()  # read out
             kill = start()
             window.waits_for("1 source, 1 running")
             window.waits_for(re.compile("epoch 2"))
@@ -188,11 +189,24 @@ def test_what_the_user_does_survives_the_news(window: Window, site: Served) -> N
     assert page.locator("details").first.get_attribute("open") is None
 
 
+def test_one_who_is_called_at_night_is_one_click_from_the_file_and_the_way_past_it(
+    window: Window, site: Served
+) -> None:
+    page = window.page
+    page.goto(site.url)
+    page.get_by_role("link", name="3 quarantined").click()
+    page.wait_for_url("**/quarantine")
+    (details, *_) = page.locator("details").all()
+    assert "bytes-\\xff.parquet is truncated or damaged" in details.inner_text()
+    assert "to continue without it, move it out of the source's path" in details.inner_text()
+    assert "flip27 edit quarantine retry --state " in page.locator("main").inner_text()
+
+
 def test_a_page_without_answers_says_since_when_it_is_old(chromium: Any, hostile: DiskQuery) -> None:
     page = chromium.new_page()
     with served(pages_of([hostile.checkpoint])) as site:
         page.goto(site.url)
-    page.get_by_text(re.compile("No answer since .* what is shown is old")).wait_for()
+    page.get_by_text(re.compile("No answer since .* what is shown is old")).first.wait_for()
     page.close()
 
 

@@ -1,7 +1,8 @@
 """Guard: which requests may see the page, and the headers of every answer.
 
-On loopback a request has to name a loopback host: a page of another site whose name leads here (DNS
-rebinding) sends its own name. Elsewhere a token is needed, which becomes a cookie of this server's name.
+Without a token a request has to name a loopback host: a page of another site whose name leads here (DNS
+rebinding) sends its own name. On other addresses a token is needed, which becomes a cookie of this server's
+name.
 """
 
 from __future__ import annotations

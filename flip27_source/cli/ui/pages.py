@@ -33,7 +33,7 @@ from .sources import Source, Sources
 BATCHES, SPLITS = 30, 100
 """How many are on a page."""
 MOST_ROWS = 500
-"""The longest table of a page without pages: quarantine, differences, subtasks."""
+"""The longest table of a page without pages: differences, subtasks."""
 HERE = Path(__file__).parent
 
 
@@ -247,7 +247,7 @@ class Pages:
         head = source.history.newest()
         ignored = [] if head is None else head[1].raw.ledger.ignored
         return {
-            "rows": rows[::-1][:MOST_ROWS],
+            "rows": rows[::-1][:SPLITS],
             "total": len(rows),
             "losses": losses[::-1],
             "ignored": [(StoredSplit.of(item.split).split_id, item) for item in ignored][::-1],

@@ -3,6 +3,7 @@
 "use strict";
 const pauseMs = 1000 * Number(document.body.dataset.intervalS);
 const says = () => document.getElementById("live");
+const tell = (text) => { document.getElementById("news").textContent = text; };  // read out by screen readers
 let answeredAt = Date.now();
 
 function path(element) {
@@ -40,7 +41,7 @@ async function look() {
     const open = new Map([...document.querySelectorAll("details[id]")].map((item) => [item.id, item.open]));
     renew(document.querySelector("main"), fresh.querySelector("main"));
     renew(document.querySelector("header"), fresh.querySelector("header"));
-    document.title = fresh.title;
+    if (document.title !== fresh.title) tell((document.title = fresh.title));
     open.forEach((isOpen, id) => { const item = document.getElementById(id); if (item) item.open = isOpen; });
     if (focus && document.activeElement === document.body) document.querySelector(focus)?.focus({ preventScroll: true });
     answeredAt = Date.now();
@@ -48,6 +49,7 @@ async function look() {
   } catch (error) {
     const since = new Date(answeredAt).toISOString().slice(11, 19);
     says().textContent = "No answer since " + since + " UTC: what is shown is old";
+    if (!says().classList.contains("late")) tell(says().textContent);
     says().classList.add("late");
   }
   // A page that is slow to make is asked for less often.
