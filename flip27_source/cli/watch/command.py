@@ -147,4 +147,4 @@ def _backlog(frame: Frame) -> str:
 
 
 def _measured(number: float | None, unit: str = "") -> str:
-    return "unknown" if number is None else f"{number:,.1f}{unit}"
+    return "not measured" if number is None else f"{number:,.1f}{unit}"
