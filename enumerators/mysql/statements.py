@@ -13,24 +13,23 @@ from typing import NamedTuple
 
 from flip27_source.enumerators.mysql.split import TableName
 
-_ANSI_QUOTES, _MSSQL, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 10, 1 << 20
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 _SESSION = re.compile(
     rb"(\x00.{4})?(\x01(?P<modes>.{8}))?(\x06\x03std)?(\x03.{4})?(\x04(?P<collation>..))?", re.DOTALL
 )
 """The first variables of a session, in the order in which servers write them."""
 
-_SKIPPED = r"\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*"
+_SKIPPED = r"/\*M?!\d*|\*/|/\*.*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*"
 """The server runs what is in a comment with an exclamation mark."""
-_WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]|\\.|{0}{0})*{0}", r"{0}(?:[^{0}]|{0}{0})*{0}"
+_WITH_ESCAPES, _WITHOUT = r"{0}(?:[^{0}\\]++|(?:\\.)++|{0}{0})*{0}", r"{0}(?:[^{0}]++|{0}{0})*{0}"
 
 # Patterns of the beginnings of statements, in which a space follows each token.
 _ENDS = "(?:XA )?(COMMIT|ROLLBACK) "
 _UNDOES, _EMPTIES = "ROLLBACK (WORK )?TO ", "TRUNCATE (TABLE )?"
 _DROPS_DATABASE = "(DROP|CREATE OR REPLACE) (DATABASE|SCHEMA) ((IF|NOT|EXISTS) )*"
 _REPLACES = "CREATE (OR REPLACE |(OR REPLACE )?TEMPORARY )(TABLE|SEQUENCE) (IF NOT EXISTS )?"
-_CREATES = "CREATE TABLE (?!IF )"
 _FILLS = r"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (.* )?(SELECT|VALUES \() "
-_DROPS = "(DROP|RENAME) TABLES? "
+_DROPS, _CREATES = "(DROP|RENAME) TABLES? ", "CREATE TABLE (?!IF )"
 _ALTERS = r"ALTER ((ONLINE|IGNORE) )*TABLE (IF EXISTS )?(\. )?"
 _HARMLESS = (
     "$|(BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|XA|SET|USE|GRANT|REVOKE|OPTIMIZE|REPAIR|CHECK|CHECKSUM"
@@ -41,14 +40,17 @@ _HARMLESS = (
 _MOVES_ROWS = (
     "(NOWAIT |WAIT [^ ]+ )?+(RENAME (?!(COLUMN|INDEX|KEY) )|ADD (.* )?(AUTO_INCREMENT|SERIAL DEFAULT VALUE) "
     r"|ADD (COLUMN )?+(IF NOT EXISTS )?+(\( (.* , )?)?(?!(CONSTRAINT|KEY|INDEX|UNIQUE) )[^ (]* SERIAL "
-    "|CONVERT TABLE |(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) PARTITION |(IMPORT|DISCARD) TABLESPACE "
-    r"|(?!(ADD|ALTER|CHANGE|CONVERT|DROP|MODIFY|ORDER|RENAME) )([^(]* )?ENGINE (= )?(?!= |INNODB ))"
+    "|CONVERT TABLE |(DROP|TRUNCATE|EXCHANGE|CONVERT|IMPORT|DISCARD) (PARTITION|TABLESPACE|SYSTEM) "
+    r"|(?!(ADD|ALTER|CHANGE|CONVERT|DROP|MODIFY|ORDER|RENAME) )([^(]* )?ENGINE (= )?(?!= |INNODB |INNOBASE ))"
 )
 """Specifications of an ALTER TABLE that give or take rows, or give them other keys."""
+_NAMES_ANOTHER = "(NOWAIT |WAIT [^ ]+ )?+(RENAME (TO |AS |= )?|(EXCHANGE|CONVERT) ([^ ]* ){0,3}?TABLE )"
+"""What comes before the name of another table in such a specification."""
 _VERSIONS = r"(?<!\S)(ADD|WITH) SYSTEM VERSIONING "
 _KEYS = r"(?<!\S)(?!(ADD|DROP|RENAME|ALTER|UNIQUE|FOREIGN|FULLTEXT|SPATIAL|BY|LINEAR|,|\() )\S+ KEY "
 """PRIMARY KEY, or the same as an attribute of a column: INT KEY."""
-_BEFORE_NAMES = ("TABLE", "INTO", "UPDATE", "EXISTS", "TO", "AS", "RENAME")
+_NO_NAMES = ("TABLE", "INTO", "UPDATE", "IF", "EXISTS", "TO", "CASCADE", "RESTRICT")
+"""Words that no table and no database has as its name without quotes."""
 _CONSTRAINT, _CASCADES = r"(?<!\S)CONSTRAINT ", r"(?<!\S)ON (DELETE|UPDATE) (CASCADE|SET) "
 
 
@@ -78,6 +80,9 @@ class Writing(NamedTuple):
     folds: bool = False
 
 
+_WITHOUT_ROWS = "a statement whose rows the log does not have (binlog_format)"
+
+
 class Loss(Enum):
     """What happened to a table, as the end of a sentence."""
 
@@ -86,11 +91,8 @@ class Loss(Enum):
     CREATED = "created {} with a foreign key that has CASCADE or SET NULL, or with system versioning"
     CASCADES = "given a foreign key {} whose changes the log does not have (CASCADE, SET NULL)"
     VERSIONED = "given system versioning {}, with which the log has old rows as if they were new"
-    WRITTEN = "changed {} by a statement whose rows the log does not have (binlog_format)"
-    PERHAPS = (
-        "perhaps changed {}, by a trigger, a view or a function of a statement whose rows the log does not "
-        "have (binlog_format)"
-    )
+    WRITTEN = f"changed {{}} by {_WITHOUT_ROWS}"
+    PERHAPS = f"perhaps changed {{}}, by a trigger, a view or a function of {_WITHOUT_ROWS}"
 
 
 LASTING = (Loss.CASCADES, Loss.VERSIONED)
@@ -105,12 +107,13 @@ class Statement:
         schema: the default database.
         modes: the session's ``sql_mode``, as the log has it.
         folds: whether names of tables are in lower case, whatever the statement says.
+        nbsp: the no-break space, if it is a space and no letter.
     """
 
-    def __init__(self, sql: str, schema: str, modes: int = 0, *, folds: bool = False) -> None:
+    def __init__(self, sql: str, schema: str, modes: int = 0, *, folds: bool = False, nbsp: str = "") -> None:
         self._schema = schema
         self._folds = folds
-        self._tokens: Sequence[Token] = list(_tokens(sql, modes))
+        self._tokens: Sequence[Token] = list(_tokens(sql, modes, nbsp))
         self._shape = _shape(self._tokens)
         self._tokens = self._after("(SET STATEMENT .*? FOR )+") or self._tokens
         self._shape = _shape(self._tokens)
@@ -123,12 +126,14 @@ class Statement:
             expand: decompresses the text.
         """
         size, variables = body[8], body[13 : 13 + int.from_bytes(body[11:13], "little")]
-        schema, text = body[13 + len(variables) :][:size], body[14 + len(variables) + size :]
+        schema, text = body[13 + len(variables) :][:size], expand(body[14 + len(variables) + size :])
         session = _SESSION.match(variables)
         assert session is not None
         modes, collation = (int.from_bytes(session[name] or b"", "little") for name in ("modes", "collation"))
-        sql = writing.decode(expand(text), collation)
-        return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds)
+        sql = writing.decode(text, collation)
+        # It is a space in character sets of single bytes, such as latin1.
+        nbsp = "\u00a0" if len(sql) == len(text) else ""
+        return cls(sql, schema.decode("utf-8", "replace"), modes, folds=writing.folds, nbsp=nbsp)
 
     @property
     def ending(self) -> str | None:
@@ -160,12 +165,11 @@ class Statement:
     @property
     def cascading_key(self) -> str | None:
         """The name, if it has one, of a foreign key with which the engine changes rows by itself."""
-        shape = self._shape
-        found = re.search(_CASCADES, shape)
+        found = re.search(_CASCADES, self._shape)
         if found is None:
             return None
-        names = [one.end() for one in re.finditer(_CONSTRAINT, shape[: found.start()])]
-        return self._tokens[shape.count(" ", 0, names[-1])].given if names else ""
+        names = [one.end() for one in re.finditer(_CONSTRAINT, self._shape[: found.start()])]
+        return self._tokens[self._shape.count(" ", 0, names[-1])].given if names else ""
 
     def losses(
         self, is_wanted: Callable[[TableName], bool], known: Collection[TableName]
@@ -178,8 +182,10 @@ class Statement:
         """
         named, loss = list[TableName](), Loss.GONE
         if database := self._after(_DROPS_DATABASE):
-            dropped = self._table(database[0].given, "").schema
-            return [(table, Loss.DATABASE) for table in known if table.schema == dropped]
+            every = self._table(database[0].given, "*")
+            found = [table for table in known if table.schema == every.schema]
+            # Maybe tables of a pattern have come and gone before they were found.
+            return [(table, Loss.DATABASE) for table in found or filter(is_wanted, [every])]
         if self._begins(_DROPS):
             named = list(self._names(self._after(_DROPS)))
         elif self._begins(_REPLACES):
@@ -210,7 +216,9 @@ class Statement:
         moving = [one for one in specifications if re.match(_MOVES_ROWS, _shape(one))]
         if not moving and not self._begins("ALTER (ONLINE )?IGNORE "):
             return []
-        return [*target, *(table for one in moving for table in self._names(one))]
+        # Other words are columns, partitions and engines.
+        after = [one[to[0].count(" ") :] for one in moving if (to := re.match(_NAMES_ANOTHER, _shape(one)))]
+        return [*target, *(table for one in after for table in [*self._names(one)][:1])]
 
     def _begins(self, pattern: str) -> bool:
         return re.match(pattern, self._shape) is not None
@@ -227,11 +235,11 @@ class Statement:
             first, *more = tokens[at : at + 3]
             at += 1
             # A dot before a name stands for the default database: TABLE .orders
-            is_first = first.may_name and first.text not in _BEFORE_NAMES
+            is_first = first.may_name and first.text not in _NO_NAMES
             if is_first and len(more) == 2 and more[0].text == "." and more[1].may_name:
                 yield self._table(first.given, more[1].given)
                 at += 2
-            elif first.may_name and not re.fullmatch("[0-9]+", first.text):
+            elif is_first and not re.fullmatch("[0-9]+", first.text):
                 yield self._table(self._schema, first.given)
 
     def _table(self, *names: str) -> TableName:
@@ -244,18 +252,21 @@ def _shape(tokens: Iterable[Token]) -> str:
     return "".join(f"{token.text} " for token in tokens)
 
 
-def _tokens(sql: str, modes: int) -> Iterator[Token]:
+def _tokens(sql: str, modes: int, nbsp: str) -> Iterator[Token]:
     escaped = _WITHOUT if modes & _NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
-    # A string in double quotes may be a name, too: the session may have had other modes when it parsed it.
-    names = [_WITHOUT.format("`"), (_WITHOUT if modes & _ANSI_QUOTES else escaped).format('"')]
-    names += [r"\[(?:[^\]]|\]\])*\]"] if modes & _MSSQL else []
+    # The session may have had other modes when it parsed it: a string in double quotes may be a name, too,
+    # and so is what stands in brackets, which mean nothing else.
+    double = (_WITHOUT if modes & _ANSI_QUOTES else escaped).format('"')
+    names = (_WITHOUT.format("`"), double, r"\[(?:[^\]]|\]\])*\]")
     quoted = f"""(?P<string>{escaped.format("'")})|(?P<name>{"|".join(names)})"""
     token = cache(Token)  # a statement of many megabytes has few different ones
-    pattern = rf"{_SKIPPED}|{quoted}|(?P<word>[\w$\x80-\U0010ffff]+)|(?P<sign>.)"
+    # A word has the letters and digits of ASCII, _, $, and whatever is beyond ASCII.
+    pattern = rf"[\s{nbsp}]+|{_SKIPPED}|{quoted}|(?P<word>[^\0-#%-/:-@\[-^`{{-\x7f{nbsp}]+)|(?P<sign>.)"
     for found in re.finditer(pattern, sql, re.DOTALL | re.ASCII):
-        text = found[0]
-        if found.lastgroup == "name":
-            yield token("", text[1:-1].replace(text[-1] * 2, text[-1]), True)
-        elif found.lastgroup is not None:
-            is_word = found.lastgroup == "word"
-            yield token("" if found.lastgroup == "string" else text.upper(), text, is_word)
+        text, kind = found[0], found.lastgroup
+        if kind in ("name", "string"):
+            given = text[1:-1].replace(text[-1] * 2, text[-1])
+            is_engine = given.upper() in ("INNODB", "INNOBASE")  # with or without quotes
+            yield token(given.upper() if is_engine else "", given, kind == "name")
+        elif kind is not None:
+            yield token(text.upper(), text, kind == "word")

@@ -403,6 +403,12 @@ def test_a_table_that_lost_rows_before_it_was_found_is_a_data_loss_without_a_sna
         made = ["CREATE DATABASE new", "CREATE TABLE new.a (id INT)", "INSERT INTO new.a VALUES (1)"]
         orders.execute(*made, "DROP DATABASE new")
         fails(orders, DataLossError, r"new\.a was dropped .* with its database")
+    with query(own_server, ORDERS, FOUR, tables="new.*", snapshot="never", changeFormat="envelope") as orders:
+        orders.batches()
+        orders.execute(*made)
+        orders.batches()
+        orders.execute("DROP DATABASE new")
+        fails(orders, DataLossError, r"new\.\* was dropped .* with its database")
 
 
 def test_a_database_that_is_dropped_is_a_data_loss(own_server: MysqlServer, orders: Query) -> None:
@@ -419,6 +425,9 @@ def test_altered_indexes_and_columns_and_temporary_tables_are_no_loss(orders: Qu
         "ALTER TABLE orders RENAME INDEX i TO j",
         "ALTER TABLE orders RENAME COLUMN v TO w",
         "ALTER TABLE orders RENAME COLUMN w TO v",
+        "ALTER TABLE orders ENGINE='InnoDB'",
+        "CREATE TABLE others (id INT)",
+        "ALTER TABLE others ADD COLUMN orders INT AUTO_INCREMENT UNIQUE",
         "CREATE TEMPORARY TABLE orders (id INT)",
         "INSERT INTO orders VALUES (77)",
         "TRUNCATE TABLE orders",
@@ -507,6 +516,14 @@ def test_a_truncate_counts_also_if_its_statement_is_of_one_session(
     orders.batches()
     assert values_of(orders.write(*statements), "_op") == [("t",)]
     orders.check_copy()
+
+
+def test_a_truncate_counts_also_if_a_no_break_space_is_in_it(own_server: MysqlServer, orders: Query) -> None:
+    """The server takes it for a space in the character set latin1."""
+    orders.batches()
+    with own_server.connect(orders.options["database"], charset="latin1") as other, other.cursor() as cursor:
+        cursor.execute("TRUNCATE TABLE\u00a0orders")
+    assert values_of(orders.write(), "_op") == [("t",)]
 
 
 def test_a_temporary_table_that_the_log_has_with_the_name_of_a_table_is_a_data_loss(orders: Query) -> None:
