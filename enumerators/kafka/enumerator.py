@@ -26,6 +26,7 @@ from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOf
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.split import (
     KafkaSplit,
+    TopicPartition,
     divided,
     fields_at,
     offsets_between,
@@ -116,8 +117,8 @@ class KafkaEnumerator(
         self._polls_for: dict[str, int] = {}
         step_s = None if context.reads_once else opts.time_step_s(options)
         self._ladder = None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)))
-        # The positions for whose times a poll of their own was made, and how many.
-        self._asked_at: dict[str, tuple[int, int]] = {}
+        # The positions and ends for whose times polls of their own were made, and how many.
+        self._asked_at: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
         self._asks_for_times = False
         # A poll that a batch waits for may be made while the periodic one is.
         self._one_at_a_time = threading.Lock()
@@ -323,18 +324,22 @@ class KafkaEnumerator(
         """Whether a poll for the times at these positions is being made; there are two of them at most."""
         if self._ladder is None or self._asks_for_times:
             return self._asks_for_times
-        unknown = [
-            (split.split_id, offset)
+        ends = self._assigner.ends
+        at = {
+            partition_of(split.split_id): (offset, ends[split.split_id])
             for split in behind
             if not split.is_quarantined
+            and split.split_id in ends
             and (offset := self._offset_of(split)) is not None
-            and self._ladder.positions.get(partition_of(split.split_id)) != offset
-            and split.split_id in self._assigner.ends
-            and self._asked_at.get(split.split_id) != (offset, _MOST_POLLS_FOR)
+        }
+        unknown = [
+            (key, place)
+            for key, place in self._ladder.unknown(at).items()
+            if self._asked_at.get(key) != (place, _MOST_POLLS_FOR)
         ]
-        for split_id, offset in unknown:
-            before, count = self._asked_at.get(split_id, (offset, 0))
-            self._asked_at[split_id] = offset, count + 1 if before == offset else 1
+        for key, place in unknown:
+            before, count = self._asked_at.get(key, (place, 0))
+            self._asked_at[key] = place, count + 1 if before == place else 1
         if unknown:
             self._asks_for_times = True
             self._poll_times()

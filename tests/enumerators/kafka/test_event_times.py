@@ -93,6 +93,16 @@ def test_all_is_read_across_crashes_and_by_a_run_that_ends(kafka: KafkaBroker) -
     }  # fmt: skip
 
 
+def test_partitions_stay_in_step_after_the_slowest_was_read_to_its_end(kafka: KafkaBroker) -> None:
+    """Their positions have not moved, and no poll comes in between: what was known begins too early."""
+    times = [range(60), [1000 + 0.01 * number for number in range(100)], range(1000, 9000, 40)]
+    topic = filled(kafka, *times)
+    given = {"eventTimeOrder": "true", "maxEventTimeDrift": "100 ms", "discoveryInterval": "1h"}
+    engine = stream(kafka, topic, available_now=True, **given)
+    engine.process_all_available()
+    assert ahead(engine, times) * MINUTE_MS <= 100
+
+
 class CountingCluster(Cluster):
     """Counts the requests for times."""
 
