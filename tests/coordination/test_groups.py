@@ -71,6 +71,17 @@ def test_a_member_without_an_active_split_holds_nobody() -> None:
     assert horizon(group(), member("a"), member("own", 1)) is None
 
 
+def test_splits_in_which_nothing_waits_hold_others_until_the_time_that_is_told() -> None:
+    """Their source may not be asked again for a long time."""
+    reach = Reach(potential_us=500, waiting_us=700, idle_ms=10)
+    for potential_us, waiting_us in ((510, 710), (510, None)):
+        waits_us = None if waiting_us is None else waiting_us - DRIFT_US
+        record = planned(group("a"), replace_reach(reach, waiting_us=waits_us))
+        for steady_ms, latest_us in ((9, potential_us), (10, waiting_us)):
+            found = horizon(group(), record, steady_ms=steady_ms)
+            assert (None if found is None else found.latest_us) == latest_us
+
+
 def test_a_member_without_a_drift_is_not_held_and_holds_others() -> None:
     one = group(drift_us=None)
     assert horizon(one, member("a", 5)) is None

@@ -105,6 +105,18 @@ def test_a_source_in_which_nothing_waits_any_more_holds_the_others_until_the_tim
     assert seconds(fast) == list(range(20, 100, 10))
 
 
+def test_a_source_in_which_nothing_waits_does_not_hold_others_until_its_next_trigger(
+    application: Path,
+) -> None:
+    """It is alive, and is not asked: its query waits for a trigger, or its batch takes long."""
+    slow = query(application, "slow", range(5))
+    fast = query(application, "fast", range(0, 100, 10))
+    assert seconds(slow) == list(range(5))
+    assert seconds(fast) == [0, 10]
+    fast.now_ms += 60_000
+    assert seconds(fast) == list(range(20, 100, 10))
+
+
 def test_a_member_that_is_silent_for_too_long_does_not_count(application: Path) -> None:
     slow = query(application, "slow", range(100))
     fast = query(application, "fast", range(0, 100, 10))
