@@ -30,6 +30,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         run: a random name of one run of the source.
         source: the uid of the source, for people.
         began_ms, beat_ms: when the run began, and when it was alive last, by the host's steady clock.
+        timeout_ms: its ``alignmentTimeout``, in which it shows several times that it is alive.
         lineage: the lineage of its checkpoints; None before the first one, and without a state location.
         potential_us: the event time that its slowest active split can reach in the next batch; None: no split
             is active, so it holds nobody back. waiting_us: that of the splits in which something waits, which
@@ -41,6 +42,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     began_ms: int
     beat_ms: int
+    timeout_ms: int = 0
     lineage: str | None = None
     potential_us: int | None = None
     waiting_us: int | None = None
@@ -63,7 +65,7 @@ class Group:
 
     Args:
         drift_us: ``maxEventTimeDrift`` in microseconds; None: members only share the pace of a replay.
-        timeout_ms: the age at which a record does not count any more.
+        timeout_ms: the age at which a record does not count any more, unless its member has a longer one.
     """
 
     _run: str
@@ -81,7 +83,7 @@ class Group:
 
     def seen(self, records: Iterable[Member], steady_ms: int) -> None:
         """These are all records of the group, those of earlier runs and of dead members among them."""
-        fresh = [one for one in records if steady_ms - one.beat_ms <= self._timeout_ms]
+        fresh = [one for one in records if steady_ms - one.beat_ms <= max(self._timeout_ms, one.timeout_ms)]
         newest: dict[str, Member] = {}
         for one in sorted(fresh, key=lambda one: (one.began_ms, one.run)):
             # A run may live on for a while after the next one of its query has begun.
@@ -127,6 +129,7 @@ class Group:
             source=self._source,
             began_ms=self._began_ms,
             beat_ms=steady_ms,
+            timeout_ms=self._timeout_ms,
             lineage=self.lineage,
             potential_us=self._published.potential_us,
             waiting_us=self._published.waiting_us,

@@ -96,6 +96,13 @@ def test_a_stale_member_expires() -> None:
     assert horizon(one, member("a", 5, beat_ms=2), steady_ms=TIMEOUT_MS + 1) is not None
 
 
+def test_a_member_that_shows_more_rarely_that_it_is_alive_counts_for_as_long() -> None:
+    slow = Group("slow", "slow", 0, DRIFT_US, 10 * TIMEOUT_MS)
+    record = planned(slow, Reach(potential_us=5))
+    assert horizon(group(), record, steady_ms=10 * TIMEOUT_MS) is not None
+    assert horizon(group(), record, steady_ms=10 * TIMEOUT_MS + 1) is None
+
+
 def test_an_earlier_run_of_a_query_never_counts() -> None:
     """It may live on for a while: Spark does not wait for the end of a process that it has stopped."""
     before = member("before", 5, lineage="query-1", began_ms=100)
