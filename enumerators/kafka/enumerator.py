@@ -45,10 +45,14 @@ from flip27_source.enumerators.kafka.start_positions import (
 from flip27_source.enumerators.kafka.time_ladder import PartitionTimes, TimeLadder
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.event_time import EventTimeRange
+from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
 from flip27_source.values.times import datetime_or_none
+
+_MOST_NAMED = 5
+"""The most partitions that a warning names."""
 
 _MOST_POLLS_FOR = 2
 """The most polls for which a batch waits, for one partition: an offset may need a high watermark."""
@@ -117,6 +121,7 @@ class KafkaEnumerator(
         self._polls_for: dict[str, int] = {}
         step_s = None if context.reads_once else opts.time_step_s(options)
         self._ladder = None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)))
+        self._has_warned = False
         # The positions and ends for whose times polls of their own were made, and how many.
         self._asked_at: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
         self._asks_for_times = False
@@ -435,14 +440,27 @@ class KafkaEnumerator(
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
-            self._ladder = result.ladder
+            self._follow(result.ladder)
             self._polls_done += 1
 
     def _times_polled(self, ladder: TimeLadder | None, error: BaseException | None) -> None:
         self._asks_for_times = False
         if error is not None:
             raise error
+        self._follow(ladder)
+
+    def _follow(self, ladder: TimeLadder | None) -> None:
+        """Take what is known of times; warns, once in a run, of partitions whose times say nothing."""
         self._ladder = ladder
+        ahead = [] if ladder is None or self._has_warned else ladder.ahead_of_clock()
+        if ahead:
+            self._has_warned = True
+            LOG.warning(
+                "records of %s have times that are more than a minute ahead of the driver's clock: from there on "
+                "a partition is read without waiting, no other waits for it, and the watermark delay that is "
+                "told leaves it out. Check the clocks of the driver, of the brokers and of the producers",
+                ", ".join(split_id_of(*key) for key in ahead[:_MOST_NAMED]),
+            )
 
     def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether the batch waits, as minOffsetsPerTrigger says."""

@@ -89,6 +89,12 @@ class PartitionTimes:
     last_ms: int | None = None
     until_ms: int
 
+    @property
+    def is_ahead_of_clock(self) -> bool:
+        """Whether some are from the future."""
+        top_ms = self.found[-1].found_ms if self.found else 0
+        return max(top_ms, (self.above_ms or 0) - 1) > self.until_ms
+
     def first_at(self, time_ms: int) -> tuple[int, bool]:
         """An offset before which all records are earlier, and whether it is the last one of these."""
         if self.above_ms is not None and time_ms >= self.above_ms:
@@ -205,6 +211,10 @@ class TimeLadder:
     steps: tuple[int, ...] = ()
     partitions: Mapping[TopicPartition, PartitionTimes] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def ahead_of_clock(self) -> list[TopicPartition]:
+        """The partitions with times from the future."""
+        return [key for key, times in self.partitions.items() if times.is_ahead_of_clock]
 
     def unknown(
         self, at: Mapping[TopicPartition, tuple[int, int]]

@@ -255,6 +255,20 @@ def test_the_brokers_own_times_are_followed(kafka: KafkaBroker) -> None:
     assert numbers(engine.rows) == {0: list(range(40)), 1: list(range(20))}
 
 
+def test_times_ahead_of_the_clock_are_warned_of_once(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of one record of the year 2100; the others are in step."""
+    topic = filled(kafka, [1, 68_374_000, 2], range(10))
+    engine = stream(kafka, topic, **ALIGNED)
+    read_all(engine)
+    assert len(engine.rows) == 13
+    (warned,) = [
+        one.getMessage() for one in caplog.records if "ahead of the driver's clock" in one.getMessage()
+    ]
+    assert f"records of {topic}/0 have times" in warned
+
+
 class OldCluster(Cluster):
     """Brokers before Kafka 3.0."""
 
