@@ -456,9 +456,9 @@ class KafkaEnumerator(
         if ahead:
             self._has_warned = True
             LOG.warning(
-                "records of %s have times that are more than a minute ahead of the driver's clock: from there on "
-                "a partition is read without waiting, no other waits for it, and the watermark delay that is "
-                "told leaves it out. Check the clocks of the driver, of the brokers and of the producers",
+                "records of %s have times that are more than a minute ahead of the driver's clock: behind "
+                "them a partition is read without waiting, no other waits for it, and the watermark delay "
+                "that is told leaves it out. Check the clocks of the driver, the brokers and the producers",
                 ", ".join(split_id_of(*key) for key in ahead[:_MOST_NAMED]),
             )
 
