@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
+from flip27_source.coordination.groups import Member
 from flip27_source.testing import MicroBatchEngine
 from tests.event_logs import LogQuery, write_logs
 
@@ -127,6 +129,12 @@ def test_a_member_that_is_silent_for_too_long_does_not_count(application: Path) 
     assert seconds(fast) == []
     fast.now_ms += 1
     assert seconds(fast) == [60, 70, 80, 90]
+
+
+def test_a_source_shows_four_times_a_second_at_most_that_it_is_alive(application: Path) -> None:
+    seconds(query(application, "one", range(5), ALIGNED | {"alignmentTimeout": "1ms"}))
+    (path,) = application.glob("*/*")
+    assert msgspec.json.decode(path.read_bytes(), type=Member).timeout_ms == 1000
 
 
 def test_a_query_that_was_stopped_does_not_count(application: Path) -> None:
