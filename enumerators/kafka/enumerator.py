@@ -26,6 +26,7 @@ from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOf
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.split import (
     KafkaSplit,
+    TopicPartition,
     divided,
     fields_at,
     offsets_between,
@@ -44,10 +45,14 @@ from flip27_source.enumerators.kafka.start_positions import (
 from flip27_source.enumerators.kafka.time_ladder import PartitionTimes, TimeLadder
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.event_time import EventTimeRange
+from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
 from flip27_source.values.times import datetime_or_none
+
+_MOST_NAMED = 5
+"""The most partitions that a warning names."""
 
 _MOST_POLLS_FOR = 2
 """The most polls for which a batch waits, for one partition: an offset may need a high watermark."""
@@ -116,8 +121,9 @@ class KafkaEnumerator(
         self._polls_for: dict[str, int] = {}
         step_s = None if context.reads_once else opts.time_step_s(options)
         self._ladder = None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)))
-        # The positions for whose times a poll of their own was made, and how many.
-        self._asked_at: dict[str, tuple[int, int]] = {}
+        self._has_warned = False
+        # The positions and ends for whose times polls of their own were made, and how many.
+        self._asked_at: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
         self._asks_for_times = False
         # A poll that a batch waits for may be made while the periodic one is.
         self._one_at_a_time = threading.Lock()
@@ -322,18 +328,22 @@ class KafkaEnumerator(
         """Whether a poll for the times at these positions is being made; there are two of them at most."""
         if self._ladder is None or self._asks_for_times:
             return self._asks_for_times
-        unknown = [
-            (split.split_id, offset)
+        ends = self._assigner.ends
+        at = {
+            partition_of(split.split_id): (offset, ends[split.split_id])
             for split in behind
             if not split.is_quarantined
+            and split.split_id in ends
             and (offset := self._offset_of(split)) is not None
-            and self._ladder.positions.get(partition_of(split.split_id)) != offset
-            and split.split_id in self._assigner.ends
-            and self._asked_at.get(split.split_id) != (offset, _MOST_POLLS_FOR)
+        }
+        unknown = [
+            (key, place)
+            for key, place in self._ladder.unknown(at).items()
+            if self._asked_at.get(key) != (place, _MOST_POLLS_FOR)
         ]
-        for split_id, offset in unknown:
-            before, count = self._asked_at.get(split_id, (offset, 0))
-            self._asked_at[split_id] = offset, count + 1 if before == offset else 1
+        for key, place in unknown:
+            before, count = self._asked_at.get(key, (place, 0))
+            self._asked_at[key] = place, count + 1 if before == place else 1
         if unknown:
             self._asks_for_times = True
             self._poll_times()
@@ -429,14 +439,27 @@ class KafkaEnumerator(
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
-            self._ladder = result.ladder
+            self._follow(result.ladder)
             self._polls_done += 1
 
     def _times_polled(self, ladder: TimeLadder | None, error: BaseException | None) -> None:
         self._asks_for_times = False
         if error is not None:
             raise error
+        self._follow(ladder)
+
+    def _follow(self, ladder: TimeLadder | None) -> None:
+        """Take what is known of times; warns, once in a run, of partitions whose times say nothing."""
         self._ladder = ladder
+        ahead = [] if ladder is None or self._has_warned else ladder.ahead_of_clock()
+        if ahead:
+            self._has_warned = True
+            LOG.warning(
+                "records of %s have times that are more than a minute ahead of the driver's clock: behind "
+                "them a partition is read without waiting, no other waits for it, and the watermark delay "
+                "that is told leaves it out. Check the clocks of the driver, the brokers and the producers",
+                ", ".join(split_id_of(*key) for key in ahead[:_MOST_NAMED]),
+            )
 
     def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether the batch waits, as minOffsetsPerTrigger says."""

@@ -49,6 +49,8 @@ class Found(NamedTuple):
     found_ms: int
 
 
+_ALL: TopicPartition = "", -1
+
 _ASKED_OF, _OFFSET_OF = itemgetter(0), itemgetter(1)
 
 Answers = Mapping[TopicPartition, Mapping[int, tuple[int, int] | None]]
@@ -89,6 +91,12 @@ class PartitionTimes:
     passed: tuple[int, int] | None = None
     until_ms: int
 
+    @property
+    def is_ahead_of_clock(self) -> bool:
+        """Whether some are from the future."""
+        top_ms = self.found[-1].found_ms if self.found else 0
+        return max(top_ms, (self.above_ms or 0) - 1) > self.until_ms
+
     def first_at(self, time_ms: int) -> tuple[int, bool]:
         """An offset before which all records are earlier, and whether it is the last one of these."""
         if self.above_ms is not None and time_ms >= self.above_ms:
@@ -121,6 +129,12 @@ class PartitionTimes:
         """The time that is reached at an offset, or an earlier one; None: not known, or from the future."""
         reached, _ = self.around(offset)
         return None if reached is None or reached > self.until_ms else reached
+
+    def begins_after(self, offset: int) -> int | None:
+        """The first record after an offset whose time is known; None: there is none."""
+        index = bisect_right(self.found, offset, key=_OFFSET_OF)
+        first = self.found[index] if index < len(self.found) else None
+        return None if first is None or first.found_ms > self.until_ms else first.offset
 
     def between(self, start: int, end: int) -> EventTimeRange | None:
         """The times of the records in a range, as wide as they may be; None: none waits, or not known."""
@@ -203,13 +217,36 @@ class TimeLadder:
     partitions: Mapping[TopicPartition, PartitionTimes] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
 
+    def ahead_of_clock(self) -> list[TopicPartition]:
+        """The partitions with times from the future."""
+        return [key for key, times in self.partitions.items() if times.is_ahead_of_clock]
+
+    def unknown(
+        self, at: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Those of these positions and ends, of partitions with records, that the last poll did not know.
+
+        Also all of them together, with the earliest time that waits, if the first step does not follow it:
+        the partition that held the others back was read to its end, or is gone.
+        """
+        known = {key: (place, self.partitions[key].end) for key, place in self.positions.items()}
+        reached = (self.partitions[key].reached_ms(at[key][0]) for key in known.keys() & at.keys())
+        waits_ms = min((ms for ms in reached if ms is not None), default=None)
+        unknown = {key: place for key, place in at.items() if known.get(key) != place}
+        if waits_ms is not None and self.steps and waits_ms >= self.steps[0]:
+            unknown[_ALL] = waits_ms, self.steps[0]
+        return unknown
+
     def end_at(self, key: TopicPartition, start: int, end: int, latest_ms: int | None) -> int:
         """Where a batch ends that may read a partition from ``start`` to ``end``, and nothing after a time.
 
         It ends at a step, or where the time is known to a step, if there is such a place.
         """
         times = self.partitions.get(key)
-        if times is None or times.reached_ms(start) is None or (latest_ms is None and end >= times.end):
+        if times is None or times.reached_ms(start) is None:
+            begins = None if times is None else times.begins_after(start)
+            return end if begins is None else min(end, begins)
+        if latest_ms is None and end >= times.end:
             return end
         if latest_ms is not None:
             # A batch that ends before the time itself is not more than the drift ahead of what waits.
@@ -267,7 +304,8 @@ def looked_up(
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.
             questions[key] = {known.above_ms}
-    if not search.moved and at.keys() == before.positions.keys():
+    behind = {key: (place, ends[key]) for key, place in at.items() if place < ends[key]}
+    if not search.moved and at.keys() == before.positions.keys() and not before.unknown(behind):
         return before
     search.find_latest()
     search.ask(questions)

@@ -247,11 +247,13 @@ class Alignment(Generic[SplitT]):
                     break
                 handed.append((times.latest_us, split.split_id))
             budget.take(size)
+        idle: tuple[str, ...] = ()
         if waits:
             self._waited_ms[_WHOLE] = steady_ms
         elif self._handed_us is not None and self._is_active(_WHOLE, steady_ms):
+            idle = (_WHOLE,)
             handed.append((self._handed_us, _WHOLE))
-        found = _reach(waits, first_left or max(handed, default=None))
+        found = self._reach_of(waits, first_left or max(handed, default=None), idle)
         # The first split fits into any batch.
         return replace(found, unit_us=handed[0][0] if waits and handed else None), len(handed)
 
@@ -287,22 +289,28 @@ class Alignment(Generic[SplitT]):
             then = at if cut is None else None if cut.rest is None else self.time_at(cut.rest)
             if then is not None:
                 reached.append((then, split_id))
+        idle = [split_id for _, split_id in reached if split_id not in waiting]
         following = ((at, split.split_id) for split in whole if (at := self.time_at(split)) is not None)
         for at, split_id in itertools.islice(following, 1):
             waits.append(at)
             reached.append((at, split_id))
-        return _reach(waits, min(reached, default=None), self._waited_ms.keys() - waiting.keys())
+        found = self._reach_of(waits, min(reached, default=None), idle)
+        still = min((at for at, split_id in reached if split_id not in idle), default=None)
+        return replace(found, waiting_us=still)
 
     def _is_active(self, split_id: str, steady_ms: int) -> bool:
         since_ms = self._waited_ms.get(split_id)
         return since_ms is not None and steady_ms - since_ms < self.timeout_ms
 
-
-def _reach(waits: list[int], slowest: tuple[int, str] | None, idle: Collection[str] = (_WHOLE,)) -> Reach:
-    potential_us, split_id = (None, None) if slowest is None else slowest
-    return Reach(
-        waits_us=min(waits, default=None),
-        potential_us=potential_us,
-        slowest=split_id,
-        slowest_waits=split_id not in idle,
-    )
+    def _reach_of(self, waits: list[int], slowest: tuple[int, str] | None, idle: Collection[str]) -> Reach:
+        """``idle``: the active splits in which nothing waits."""
+        potential_us, split_id = (None, None) if slowest is None else slowest
+        since_ms = max((self._waited_ms[one] for one in idle), default=None)
+        return Reach(
+            waits_us=min(waits, default=None),
+            potential_us=potential_us,
+            waiting_us=None if split_id in idle else potential_us,
+            idle_ms=None if since_ms is None else since_ms + self.timeout_ms,
+            slowest=split_id,
+            slowest_waits=split_id not in idle,
+        )

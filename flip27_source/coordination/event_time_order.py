@@ -159,7 +159,8 @@ class EventTimeOrder:
         return cls(
             progress=progress or EventTimeProgress(),
             watermark_delay_ms=None if delay_s is None else round(delay_s * 1000),
-            drift_ms=round((drift_s or 0.0) * 1000),
+            # Spark drops rows at the watermark, so that a drift below a millisecond needs one.
+            drift_ms=0 if drift_s is None else max(1, round(drift_s * 1000)),
             limits_are_known=_limits_are_known(options),
         )
 

@@ -30,9 +30,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         run: a random name of one run of the source.
         source: the uid of the source, for people.
         began_ms, beat_ms: when the run began, and when it was alive last, by the host's steady clock.
+        timeout_ms: its ``alignmentTimeout``, in which it shows several times that it is alive.
         lineage: the lineage of its checkpoints; None before the first one, and without a state location.
         potential_us: the event time that its slowest active split can reach in the next batch; None: no split
-            is active, so it holds nobody back.
+            is active, so it holds nobody back. waiting_us: that of the splits in which something waits, which
+            counts from ``idle_ms`` on: a query may not be asked for hours.
         pace: the pace of its replay; None: it has none, or is live.
     """
 
@@ -40,9 +42,17 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     began_ms: int
     beat_ms: int
+    timeout_ms: int = 0
     lineage: str | None = None
     potential_us: int | None = None
+    waiting_us: int | None = None
+    idle_ms: int | None = None
     pace: Pace | None = None
+
+    def potential_at(self, steady_ms: int) -> int | None:
+        """The potential at a time of the steady clock."""
+        is_idle = self.idle_ms is not None and steady_ms >= self.idle_ms
+        return self.waiting_us if is_idle else self.potential_us
 
 
 @dataclass(eq=False, repr=False)
@@ -55,7 +65,7 @@ class Group:
 
     Args:
         drift_us: ``maxEventTimeDrift`` in microseconds; None: members only share the pace of a replay.
-        timeout_ms: the age at which a record does not count any more.
+        timeout_ms: the age at which a record does not count any more, unless its member has a longer one.
     """
 
     _run: str
@@ -68,11 +78,12 @@ class Group:
     # What the present planning has used; None if it has asked for no horizon.
     _has_met: bool = field(default=False, init=False)
     _planned_with: Reach | None = field(default=None, init=False)
-    _potential_us: int | None = field(default=None, init=False)
+    # What the newest planning has published.
+    _published: Reach = field(default=Reach(), init=False)
 
     def seen(self, records: Iterable[Member], steady_ms: int) -> None:
         """These are all records of the group, those of earlier runs and of dead members among them."""
-        fresh = [one for one in records if steady_ms - one.beat_ms <= self._timeout_ms]
+        fresh = [one for one in records if steady_ms - one.beat_ms <= max(self._timeout_ms, one.timeout_ms)]
         newest: dict[str, Member] = {}
         for one in sorted(fresh, key=lambda one: (one.began_ms, one.run)):
             # A run may live on for a while after the next one of its query has begun.
@@ -91,7 +102,8 @@ class Group:
         self._planned_with = reach
         if self._drift_us is None:
             return None
-        active = [(one.potential_us, one.source) for one in self.others if one.potential_us is not None]
+        others = ((one.potential_at(steady_ms), one.source) for one in self.others)
+        active = [(potential_us, source) for potential_us, source in others if potential_us is not None]
         self._has_met = self._has_met or bool(active) or steady_ms - self._began_ms >= self._timeout_ms
         if active:
             slowest_us, source = min(active)
@@ -105,8 +117,7 @@ class Group:
     def planned(self, reach: Reach, steady_ms: int, *, is_empty: bool, is_held: bool) -> None:
         """A batch was planned: what this member publishes of it is known."""
         planned_with, self._planned_with = self._planned_with, None
-        published = reach if planned_with is None or not is_empty else planned_with
-        self._potential_us = published.potential_us
+        self._published = reach if planned_with is None or not is_empty else planned_with
 
     def numbers(self) -> dict[str, int]:
         return {}
@@ -118,7 +129,10 @@ class Group:
             source=self._source,
             began_ms=self._began_ms,
             beat_ms=steady_ms,
+            timeout_ms=self._timeout_ms,
             lineage=self.lineage,
-            potential_us=self._potential_us,
+            potential_us=self._published.potential_us,
+            waiting_us=self._published.waiting_us,
+            idle_ms=self._published.idle_ms,
             pace=pace,
         )

@@ -21,12 +21,16 @@ class Reach:
             if that is later than the smallest time that waits.
         potential_us: the smallest time that one of its active splits reaches if only the limits end the
             batch; None: no split is active, so the source holds nobody back.
-        slowest: the id of that split. slowest_waits: whether something waits in it.
+        waiting_us: the same of the splits in which something waits.
+        idle_ms: when the others are idle, by the steady clock; None: there are none.
+        slowest: the id of the split of ``potential_us``. slowest_waits: whether something waits in it.
     """
 
     waits_us: int | None = None
     unit_us: int | None = None
     potential_us: int | None = None
+    waiting_us: int | None = None
+    idle_ms: int | None = None
     slowest: str | None = None
     slowest_waits: bool = True
 

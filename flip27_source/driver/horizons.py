@@ -24,6 +24,9 @@ from .group_files import GroupFiles
 _BEATS = 4
 """How often a member shows within ``alignmentTimeout`` that it is alive."""
 
+_LEAST_TIMEOUT_S = 1.0
+"""A shorter one is for splits: a source shows no more often that it is alive."""
+
 _PAUSE_S = 0.2
 
 
@@ -53,7 +56,8 @@ class Horizons:
         if name is not None and application is not None:
             run, timeout_s = environment.new_random(), options[ALIGNMENT_TIMEOUT]
             drift_us = None if drift_s is None else round(drift_s * 1_000_000)
-            group = Group(run, source.uid, steady_ms, drift_us, round(timeout_s * 1000))
+            timeout_ms = round(max(timeout_s, _LEAST_TIMEOUT_S) * 1000)
+            group = Group(run, source.uid, steady_ms, drift_us, timeout_ms)
             files, beats = GroupFiles(application, name, run), environment.new_runner()
         replay = None
         if speed is not None:
@@ -61,7 +65,7 @@ class Horizons:
             replay = Replay(speed, began) if group is None else Replay(speed, began, group.paces)
         horizons = cls(environment, group, replay, files, beats)
         if beats is not None:
-            beats.repeat(horizons._beat, options[ALIGNMENT_TIMEOUT] / _BEATS)
+            beats.repeat(horizons._beat, max(options[ALIGNMENT_TIMEOUT], _LEAST_TIMEOUT_S) / _BEATS)
         return horizons
 
     @property

@@ -254,7 +254,9 @@ def test_another_source_holds_back_even_the_slowest_split_unless_that_is_the_slo
     trip = Trip(outside=(outside,))
     assert trip.minutes() == {}
     assert trip.coordinator.is_held
-    assert outside.asked[-1] == Reach(waits_us=50 * MINUTE_US, potential_us=60 * MINUTE_US, slowest="one")
+    assert outside.asked[-1] == Reach(
+        waits_us=50 * MINUTE_US, potential_us=60 * MINUTE_US, waiting_us=60 * MINUTE_US, slowest="one"
+    )
     outside.minutes = 55
     assert max(trip.minutes()["one"]) == 55
     assert trip.shown.slowest == "outside"
@@ -373,8 +375,9 @@ def test_a_source_of_whole_splits_could_get_to_the_first_that_does_not_fit(road:
     outside = Outside()
     trip = whole((outside,))
     trip.minutes()
+    reached_us = 20 * MINUTE_US
     assert outside.asked[-1] == Reach(
-        waits_us=0, unit_us=9 * MINUTE_US, potential_us=20 * MINUTE_US, slowest="piece-2"
+        waits_us=0, unit_us=9 * MINUTE_US, potential_us=reached_us, waiting_us=reached_us, slowest="piece-2"
     )
     assert trip.coordinator.reach(trip.now_ms).potential_us == 29 * MINUTE_US
     trip.minutes()

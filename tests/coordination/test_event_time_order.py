@@ -251,3 +251,12 @@ def test_a_split_that_is_read_again_between_two_batches_counts() -> None:
     plan(order, waiting, 1)
     waiting[:0] = [hours(8, 8)]  # it was quarantined, and a retry assigns it
     assert plan(order, waiting, 2).smallest_delay_ms == 7 * HOUR_MS
+
+
+def test_splits_with_equal_times_need_a_millisecond_however_small_the_drift_is() -> None:
+    order = follower(maxEventTimeDrift="400us")
+    now = EventTimeRange(5_000_000, 5_000_000)
+    order.advanced([], waiting=EventTimeRange(5_000_000, 9_000_000))
+    assert order.progress.smallest_delay_ms == 1
+    order.advanced([now], waiting=now)
+    assert order.progress.smallest_delay_ms == 1

@@ -71,6 +71,17 @@ def test_a_member_without_an_active_split_holds_nobody() -> None:
     assert horizon(group(), member("a"), member("own", 1)) is None
 
 
+def test_splits_in_which_nothing_waits_hold_others_until_the_time_that_is_told() -> None:
+    """Their source may not be asked again for a long time."""
+    reach = Reach(potential_us=500, waiting_us=700, idle_ms=10)
+    for potential_us, waiting_us in ((510, 710), (510, None)):
+        waits_us = None if waiting_us is None else waiting_us - DRIFT_US
+        record = planned(group("a"), replace_reach(reach, waiting_us=waits_us))
+        for steady_ms, latest_us in ((9, potential_us), (10, waiting_us)):
+            found = horizon(group(), record, steady_ms=steady_ms)
+            assert (None if found is None else found.latest_us) == latest_us
+
+
 def test_a_member_without_a_drift_is_not_held_and_holds_others() -> None:
     one = group(drift_us=None)
     assert horizon(one, member("a", 5)) is None
@@ -83,6 +94,13 @@ def test_a_stale_member_expires() -> None:
     assert horizon(one, member("a", 5), steady_ms=TIMEOUT_MS) is not None
     assert horizon(one, member("a", 5), steady_ms=TIMEOUT_MS + 1) is None
     assert horizon(one, member("a", 5, beat_ms=2), steady_ms=TIMEOUT_MS + 1) is not None
+
+
+def test_a_member_that_shows_more_rarely_that_it_is_alive_counts_for_as_long() -> None:
+    slow = Group("slow", "slow", 0, DRIFT_US, 10 * TIMEOUT_MS)
+    record = planned(slow, Reach(potential_us=5))
+    assert horizon(group(), record, steady_ms=10 * TIMEOUT_MS) is not None
+    assert horizon(group(), record, steady_ms=10 * TIMEOUT_MS + 1) is None
 
 
 def test_an_earlier_run_of_a_query_never_counts() -> None:

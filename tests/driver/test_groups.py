@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
+from flip27_source.coordination.groups import Member
 from flip27_source.testing import MicroBatchEngine
 from tests.event_logs import LogQuery, write_logs
 
@@ -123,6 +125,18 @@ def test_after_a_restart_a_source_in_which_nothing_waits_holds_nobody(applicatio
     assert seconds(fast) == list(range(20, 100, 10))
 
 
+def test_a_source_in_which_nothing_waits_does_not_hold_others_until_its_next_trigger(
+    application: Path,
+) -> None:
+    """It is alive, and is not asked: its query waits for a trigger, or its batch takes long."""
+    slow = query(application, "slow", range(5))
+    fast = query(application, "fast", range(0, 100, 10))
+    assert seconds(slow) == list(range(5))
+    assert seconds(fast) == [0, 10]
+    fast.now_ms += 60_000
+    assert seconds(fast) == list(range(20, 100, 10))
+
+
 def test_a_member_that_is_silent_for_too_long_does_not_count(application: Path) -> None:
     slow = query(application, "slow", range(100))
     fast = query(application, "fast", range(0, 100, 10))
@@ -133,6 +147,12 @@ def test_a_member_that_is_silent_for_too_long_does_not_count(application: Path) 
     assert seconds(fast) == []
     fast.now_ms += 1
     assert seconds(fast) == [60, 70, 80, 90]
+
+
+def test_a_source_shows_four_times_a_second_at_most_that_it_is_alive(application: Path) -> None:
+    seconds(query(application, "one", range(5), ALIGNED | {"alignmentTimeout": "1ms"}))
+    (path,) = application.glob("*/*")
+    assert msgspec.json.decode(path.read_bytes(), type=Member).timeout_ms == 1000
 
 
 def test_a_query_that_was_stopped_does_not_count(application: Path) -> None:

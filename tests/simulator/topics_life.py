@@ -91,8 +91,9 @@ class TopicsLife(Life):
         return all(self.cluster.records[row[1]].log.has_regrown for row in set(again).difference(rows))
 
     def ask(self) -> None:
-        # The time with which a batch read ends says nothing of records that are out of order.
-        reads = [] if self.cluster.jitter_ms else [self._read_once]
+        # The time with which a batch read ends says nothing of records that are out of order. So are those of
+        # a partition that had some before it was behind.
+        reads = [] if self.cluster.jitter_ms or self.cluster.lag_ms else [self._read_once]
         self.random.choice((*reads, self._change_isolation, self.ask_for_a_savepoint))()
 
     def calm(self) -> None:

@@ -93,6 +93,16 @@ def test_all_is_read_across_crashes_and_by_a_run_that_ends(kafka: KafkaBroker) -
     }  # fmt: skip
 
 
+def test_partitions_stay_in_step_after_the_slowest_was_read_to_its_end(kafka: KafkaBroker) -> None:
+    """Their positions have not moved, and no poll comes in between: what was known begins too early."""
+    times = [range(60), [1000 + 0.01 * number for number in range(100)], range(1000, 9000, 40)]
+    topic = filled(kafka, *times)
+    given = {"eventTimeOrder": "true", "maxEventTimeDrift": "100 ms", "discoveryInterval": "1h"}
+    engine = stream(kafka, topic, available_now=True, **given)
+    engine.process_all_available()
+    assert ahead(engine, times) * MINUTE_MS <= 100
+
+
 class CountingCluster(Cluster):
     """Counts the requests for times."""
 
@@ -243,6 +253,20 @@ def test_the_brokers_own_times_are_followed(kafka: KafkaBroker) -> None:
     read_all(engine)
     assert {row[6] for row in engine.rows} == {1}
     assert numbers(engine.rows) == {0: list(range(40)), 1: list(range(20))}
+
+
+def test_times_ahead_of_the_clock_are_warned_of_once(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of one record of the year 2100; the others are in step."""
+    topic = filled(kafka, [1, 68_374_000, 2], range(10))
+    engine = stream(kafka, topic, **ALIGNED)
+    read_all(engine)
+    assert len(engine.rows) == 13
+    (warned,) = [
+        one.getMessage() for one in caplog.records if "ahead of the driver's clock" in one.getMessage()
+    ]
+    assert f"records of {topic}/0 have times" in warned
 
 
 class OldCluster(Cluster):

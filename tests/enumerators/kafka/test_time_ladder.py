@@ -127,7 +127,8 @@ def test_nothing_later_than_the_horizon_is_read_of_a_partition_whose_time_is_kno
         end = ladder.end_at(one, start, logs.ends[one], latest_ms)
         assert start <= end <= logs.ends[one]
         if reached(ladder, one, start) is None:
-            assert end == logs.ends[one]
+            # It is read to where times are known.
+            assert end == logs.ends[one] or (start < end and reached(ladder, one, end) is not None)
         else:
             assert all(at_ms is None or at_ms <= latest_ms for at_ms in logs.times[one][start:end])
 
@@ -321,6 +322,30 @@ def test_a_record_from_the_future_hides_the_times_behind_it_and_holds_nothing() 
     assert reached(ladder, key(0), 2) is None
     ladder = logs.ladder({key(0): 2, key(1): 0}, ladder)
     assert ladder.end_at(key(0), 2, 5, 0) == 5
+
+
+def test_records_without_times_are_read_up_to_the_first_one_with_a_time() -> None:
+    logs = logs_of([-1, None, -1, *range(0, 900_000, 1000)], range(0, 900_000, 1000))
+    ladder = logs.ladder(dict.fromkeys(logs.times, 0))
+    for latest_ms in (None, 2000):
+        assert ladder.end_at(key(0), 0, 900, latest_ms) == 3
+    assert ladder.end_at(key(0), 0, 2, None) == 2
+    assert ladder.end_at(key(0), 3, 900, 2000) == 5
+
+
+def test_new_steps_are_wanted_once_the_earliest_time_lies_behind_them() -> None:
+    """The position of the partition that is left has not moved."""
+    logs = logs_of(range(0, 9000, 1000), [80_000_000, 80_000_100, 85_000_000])
+    positions = dict.fromkeys(logs.times, 0)
+    ladder = logs.ladder(positions)
+    left = {key(1): (0, 3)}
+    assert ladder.unknown(left | {key(0): (0, 9)}) == {}
+    assert ladder.unknown(left)
+    ladder = logs.ladder(positions | {key(0): 9}, ladder)
+    assert ladder.unknown(left) == {}
+    assert ladder.end_at(key(1), 0, 3, 80_001_000) == 2
+    # Records have come since.
+    assert ladder.unknown({key(1): (0, 4)}) == {key(1): (0, 4)}
 
 
 def test_a_partition_without_an_answer_is_not_known_and_asked_again() -> None:
