@@ -481,8 +481,8 @@ def _is_gone(store: Store, lineage: str, driver: Driver, said_ms: int) -> bool:
         os.kill(record.process, 0)
     except ProcessLookupError:
         pass
-    except OSError:
-        return False  # the process belongs to another user
+    except (OSError, OverflowError):
+        return False  # the process belongs to another user, or the record is damaged
     else:
         return False
     # Another machine may have the same name of the host.

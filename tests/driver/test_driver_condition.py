@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import Event, Thread
 
+import msgspec
 import pytest
 
 from flip27_source.errors import LONGEST_KEPT, OptionError
@@ -125,3 +126,27 @@ def test_a_renewal_that_takes_long_does_not_undo_the_end() -> None:
     found = newest_driver(store, "orders-1")
     assert found is not None
     assert found[1:] == (Condition.FAILED, 12_000)
+
+
+class Mute(Exception):
+    """An error of a library whose text needs a connection that is lost."""
+
+    def __str__(self) -> str:
+        raise ConnectionError("the gateway is closed")
+
+
+def test_an_error_that_has_no_text_is_kept_by_its_type(batches: Batches) -> None:
+    driver, condition, _ = failed(batches, Mute())
+    assert condition is Condition.FAILED
+    assert driver.record is not None
+    assert driver.record.error == "Mute: its text raises ConnectionError"
+
+
+def test_a_record_with_an_impossible_process_is_not_an_error(batches: Batches) -> None:
+    driver = seen(batches).driver
+    assert driver.record is not None
+    assert isinstance(batches.store, MemoryStore)
+    (name,) = (name for name in batches.files() if name.endswith("drivers/1.json"))
+    record = msgspec.structs.replace(driver.record, process=2**63)
+    batches.store.files[name] = msgspec.json.encode(record)
+    assert seen(batches).condition is Condition.RUNNING
