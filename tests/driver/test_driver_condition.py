@@ -128,7 +128,7 @@ def test_a_renewal_that_takes_long_does_not_undo_the_end() -> None:
     assert found[1:] == (Condition.FAILED, 12_000)
 
 
-class Mute(Exception):
+class MuteError(Exception):
     """An error of a library whose text needs a connection that is lost."""
 
     def __str__(self) -> str:
@@ -136,10 +136,10 @@ class Mute(Exception):
 
 
 def test_an_error_that_has_no_text_is_kept_by_its_type(batches: Batches) -> None:
-    driver, condition, _ = failed(batches, Mute())
+    driver, condition, _ = failed(batches, MuteError())
     assert condition is Condition.FAILED
     assert driver.record is not None
-    assert driver.record.error == "Mute: its text raises ConnectionError"
+    assert driver.record.error == "MuteError: its text raises ConnectionError"
 
 
 def test_a_record_with_an_impossible_process_is_not_an_error(batches: Batches) -> None:
