@@ -118,12 +118,9 @@ def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
     table = Table.grid(padding=(0, 2))
     for item in subtasks[:_MOST_SUBTASKS]:
         bar = ProgressBar(total=item.splits or 1, completed=item.done, width=_BAR_WIDTH)
-        reported = (
-            ""
-            if item.rows is None
-            else f"{item.rows:,} rows, {item.duration_ms} ms on {printable(item.host)}"
-        )
-        table.add_row(f"subtask {item.subtask}", bar, f"{item.done}/{item.splits} splits", escape(reported))
+        reported = "" if item.rows is None else f"{item.rows:,} rows, {item.duration_ms} ms on {item.host}"
+        read = f"{item.done}/{item.splits} splits"
+        table.add_row(f"subtask {item.subtask}", bar, read, escape(printable(reported)))
     if len(subtasks) > _MOST_SUBTASKS:
         table.add_row(f"and {len(subtasks) - _MOST_SUBTASKS} more")
     return table
