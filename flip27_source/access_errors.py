@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from .errors import AccessError, Flip27Error, kept_text
+from .errors import AccessError, Flip27Error, kept_text, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def cause_of_failed_access(error: BaseException) -> Cause | None:
     causes = [cause for tell in (_by_code, _by_status, _by_type) for link in chain if (cause := tell(link))]
     if not causes:
         return None
-    says_expired = any(_SAYS_EXPIRED.search(str(link)) for link in chain)
+    says_expired = any(_SAYS_EXPIRED.search(text_of(link)) for link in chain)
     return EXPIRED if says_expired and causes[0] in (PERMISSION, CREDENTIALS) else causes[0]
 
 
@@ -230,7 +230,7 @@ def _text_of_spark(error: Exception) -> str:
     while link is not None and len(texts) < _MOST_CAUSES:
         # Spark keeps the stack trace of an error of the JVM, with its causes, beside the message.
         trace = getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None)
-        texts += [str(link), str(trace or "")]
+        texts += [text_of(link), str(trace or "")]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
     return "\n".join(texts)
 
@@ -272,10 +272,10 @@ def _by_type(error: BaseException) -> Cause | None:
         # libhdfs and NFS have own numbers; libraries of formats have negative ones.
         return _ERRNOS.get(error.errno, NETWORK if error.errno > 0 else None)
     if type(error).__module__.startswith("adbc_"):
-        return cause or _matching(_DUCKDB, str(error))
+        return cause or _matching(_DUCKDB, text_of(error))
     # Arrow's errors have nothing but a text; those of others may quote names of files and content.
-    if type(error) is OSError or str(error) == "can't start new thread":
-        return _matching(_IN_TEXTS, str(error))
+    if type(error) is OSError or text_of(error) == "can't start new thread":
+        return _matching(_IN_TEXTS, text_of(error))
     return cause
 
 
@@ -294,7 +294,7 @@ def _by_code(error: BaseException) -> Cause | None:
         code = of_adbc.name
     if isinstance(code, str):
         return _matching(_CODES, code)
-    if "error_perm" in names and str(error).startswith("53"):
+    if "error_perm" in names and text_of(error).startswith("53"):
         return CREDENTIALS
     return None
 

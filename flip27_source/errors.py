@@ -50,7 +50,15 @@ LONGEST_KEPT = 2000
 
 def kept_text(error: BaseException) -> str:
     """The text of an error as stored in the state: its type, and the beginning of its message."""
-    return kept_words(f"{type(error).__name__}: {error}")
+    return kept_words(f"{type(error).__name__}: {text_of(error)}")
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error, also of one of a library that asks a server for it, which may be gone."""
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001 - whatever it is, the error itself counts
+        return f"its text raises {type(failed).__name__}"
 
 
 def kept_words(text: str) -> str:

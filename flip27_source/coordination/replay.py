@@ -52,16 +52,16 @@ class Replay:
         pace: the pace that it keeps; None before the first time is known, and once it is live.
         is_live: whether the pace has reached the present: from then on nothing is held, for the whole run.
         behind_ms: for how long the data that still waits after the newest planning has been due.
+        others: returns the paces of the other members of the group.
 
     Args:
         began: when the run began: by the steady clock in milliseconds, and by the wall clock in microseconds
             since the epoch. The present is counted from there, so a clock that is set changes nothing.
-        others: returns the paces of the other members of the group.
     """
 
     _speed: float
     _began: tuple[int, int]
-    _others: Callable[[], Iterable[Pace]] = tuple
+    others: Callable[[], Iterable[Pace]] = tuple
     pace: Pace | None = field(default=None, init=False)
     is_live: bool = field(default=False, init=False)
     behind_ms: int = field(default=0, init=False)
@@ -74,7 +74,7 @@ class Replay:
         if own is None and reach.waits_us is not None:
             own = Pace(reach.waits_us, steady_ms, self._speed)
             LOG.info("replay at %gx from %s", self._speed, moment_of(reach.waits_us).isoformat())
-        paces = [*([] if own is None else [own]), *self._others()]
+        paces = [*([] if own is None else [own]), *self.others()]
         self.pace = min(paces, key=lambda pace: pace.due_us(steady_ms), default=None)
         if self.pace is None:
             return None

@@ -158,7 +158,7 @@ class Cycle:
         self._watch_requests()
         self.at = offset
         if not self._settings.one_batch:
-            self._horizons = Horizons.of(self._source, self._environment)
+            self._horizons = Horizons.of(self._source, self._environment, self._horizons)
         coordinator = self._begin(state)
         if self._savepoint is not None:
             self._savepoint.complete(coordinator)
@@ -210,9 +210,8 @@ class Cycle:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
-        horizons, self._horizons = self._horizons, None
-        if horizons is not None:
-            horizons.close()
+        if self._horizons is not None:
+            self._horizons.close()
         self._end_run()
 
     def _end_run(self) -> None:

@@ -26,7 +26,10 @@ class Driving:
         self._environment = environment
         self._is_renewed = is_renewed
         self._epoch: DriverEpoch | None = None
-        self._given_back: DriverEpoch | None = None
+        self._before: DriverEpoch | None = None
+        self._given_back: list[DriverEpoch] = []
+        # When this run has claimed epochs that do not stand: their files may exist all the same.
+        self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
         self._failed: tuple[FailedCheckpoint, ...] = ()
 
@@ -41,27 +44,34 @@ class Driving:
         Raises:
             StaleDriverError: another driver has taken over the lineage that this one drove.
         """
-        if self._epoch is not None:
-            if self._epoch.lineage == offset.lineage:
-                self._epoch.check()
-            self._epoch.end()
-            self._epoch = None
-        if self._store is None or offset.lineage is None:
-            return
-        self._epoch = DriverEpoch(
-            self._store,
-            offset.lineage,
-            self._environment.now_ms(),
-            at="" if is_first else None,
-            is_renewed=self._is_renewed,
-            failed=self._failed,
-            process=self._environment.process,
-        )
+        before = self._epoch
+        if before is not None and before.lineage == offset.lineage:
+            self.check()
+        if before is not None:
+            before.bring_up_to_date()
+        claimed = None
+        if self._store is not None and offset.lineage is not None:
+            now_ms = self._environment.now_ms()
+            self._vain_ms.add(now_ms)
+            claimed = DriverEpoch(
+                self._store,
+                offset.lineage,
+                now_ms,
+                at="" if is_first else None,
+                is_renewed=self._is_renewed,
+                failed=self._failed,
+                process=self._environment.process,
+            )
+            self._vain_ms.remove(now_ms)
+        self._before, self._epoch = before, claimed
+        if before is not None and before.lineage != offset.lineage:
+            self._end_before()
 
     def confirm(self, offset: Offset) -> None:
         """This driver may drive the lineage that it has claimed, from this offset on."""
         if self._epoch is not None:
             self._epoch.confirm(str(offset.name))
+        self._end_before()
 
     def forget_claims(self) -> None:
         """Forget drivers before this one that have only claimed the lineage: their batch has failed."""
@@ -69,11 +79,21 @@ class Driving:
             self._epoch.forget_claims()
 
     def give_back(self) -> None:
-        """This driver does not drive the lineage that it has claimed: its epoch must not stand."""
+        """This driver does not drive the lineage that it has claimed: its epoch must not stand.
+
+        The one before it still stands.
+        """
         if self._epoch is not None:
             self._epoch.end()
             self._epoch.give_back()
-            self._given_back, self._epoch = self._epoch, None
+            self._given_back.append(self._epoch)
+            self._vain_ms.add(self._epoch.started_ms)
+            self._epoch, self._before = self._before, None
+
+    def _end_before(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            before.end()
 
     def wrote_first(self, offset: Offset) -> None:
         """The first checkpoint of a new lineage is durable: drive that lineage."""
@@ -93,7 +113,7 @@ class Driving:
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""
         if self._epoch is not None:
-            self._epoch.check()
+            self._epoch.check(self._vain_ms)
             self._checked_ms = self._environment.steady_ms()
 
     def check_lately(self) -> None:
@@ -111,7 +131,7 @@ class Driving:
         """The run is over, by an error or without one. What a claim that was given back has left is deleted
         again.
         """
+        for claim in self._given_back:
+            claim.end()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
-        if self._given_back is not None:
-            self._given_back.end()

@@ -32,7 +32,7 @@ _PAUSE_S = 0.2
 
 @dataclass(eq=False, repr=False)
 class Horizons:
-    """The group and the replay of one source, from a restored state to the end of the run."""
+    """The group of one source, from a restored state on, and its replay, which is that of the whole run."""
 
     _environment: Environment
     _group: Group | None
@@ -42,8 +42,11 @@ class Horizons:
     _has_warned: bool = field(default=False, init=False)
 
     @classmethod
-    def of(cls, source: Source, environment: Environment) -> Horizons:
-        """A member joins its group here, and a replay has no pace yet.
+    def of(cls, source: Source, environment: Environment, before: Horizons | None) -> Horizons:
+        """A member joins its group here; a replay goes on that has begun in this run.
+
+        Args:
+            before: those of a state that was restored before in this run.
 
         Raises:
             OptionError: a group is named, and there is no place for its records.
@@ -61,8 +64,9 @@ class Horizons:
             files, beats = GroupFiles(application, name, run), environment.new_runner()
         replay = None
         if speed is not None:
-            began = (steady_ms, environment.now_ms() * 1000)
-            replay = Replay(speed, began) if group is None else Replay(speed, began, group.paces)
+            replay = None if before is None else before._replay
+            replay = replay or Replay(speed, (steady_ms, environment.now_ms() * 1000))
+            replay.others = tuple if group is None else group.paces
         horizons = cls(environment, group, replay, files, beats)
         if beats is not None:
             beats.repeat(horizons._beat, max(options[ALIGNMENT_TIMEOUT], _LEAST_TIMEOUT_S) / _BEATS)

@@ -13,7 +13,7 @@ from ..access_errors import may_pass
 from ..enumerator_context import RetryPolicy
 from ..errors import kept_text
 from ..log import LOG
-from ..snapshots.driver_epochs import FailedCheckpoint
+from ..snapshots.driver_epochs import RENEWED_EVERY_MS, FailedCheckpoint
 from .driving import Driving
 from .environment import Environment
 
@@ -28,7 +28,7 @@ class ToleratedFailures:
 
     Attributes:
         count: how many there were in this run, with the one that has ended it.
-        error: what the last call has failed with; None if it has succeeded.
+        error: what the last call has failed with for good; None if it has not.
     """
 
     def __init__(self, most: int, driving: Driving, environment: Environment) -> None:
@@ -45,21 +45,30 @@ class ToleratedFailures:
             try:
                 result = call()
             except Exception as error:
-                self.error = error
-                if not may_pass(error):
-                    raise
-                self._count(error)
-                if self._in_a_row > self._pauses.retries:
+                is_passing = may_pass(error)
+                if is_passing:
+                    self._count(error)
+                if not is_passing or self._in_a_row > self._pauses.retries:
+                    self.error = error
                     raise
                 pause_s = self._pauses.pause_s(self._in_a_row)
                 LOG.warning(
                     "failure %d of %d in a row that tolerableFailedCheckpoints allows; again in %g s: %s",
                     self._in_a_row, self._pauses.retries, pause_s, kept_text(error),
                 )  # fmt: skip
-                self._environment.pause(pause_s)
+                self._pause(pause_s)
             else:
                 self._in_a_row, self.error = 0, None
                 return result
+
+    def _pause(self, pause_s: float) -> None:
+        """Wait, and show others that this driver is alive."""
+        watch = self._environment.new_runner()
+        watch.repeat(self._driving.renew, RENEWED_EVERY_MS / 1000)
+        try:
+            self._environment.pause(pause_s)
+        finally:
+            watch.close()
 
     def _count(self, error: Exception) -> None:
         self._in_a_row += 1

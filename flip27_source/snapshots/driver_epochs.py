@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -203,6 +203,8 @@ class DriverEpoch:
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
             self.epoch += 1
         self._is_renewed = is_renewed
+        # Held while the record is written: a renewal must not undo the end.
+        self._writing = threading.Lock()
         self._changing = threading.Lock()
         # Renewal files that this driver has written or is writing; empty once it has ended.
         self._said: set[str] = set()
@@ -217,6 +219,10 @@ class DriverEpoch:
         for epoch, said_ms in taken.renewals:
             self._forget(file_names.renewal_file(lineage, epoch, said_ms))
 
+    @property
+    def started_ms(self) -> int:
+        return self._record.started_ms
+
     def completed(self, at: str) -> None:
         """Note that a checkpoint is complete. Only a later checkpoint or the record proves it to others."""
         self._completed = at
@@ -224,7 +230,7 @@ class DriverEpoch:
     def confirm(self, at: str) -> None:
         """Record that this driver continues after a checkpoint, and forget older drivers."""
         self.completed(at)
-        self._write(self._record)
+        self._write()
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
@@ -245,12 +251,24 @@ class DriverEpoch:
         """
         if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
-            self._write(self._record)
+            self._write()
 
     def end(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         """Delete this driver's renewal files, so that no sender of a request waits for it.
 
-        If that fails, a sender waits until the driver has missed its renewals.
+        If that fails, a sender waits until the driver has missed its renewals. For the arguments see
+        :meth:`bring_up_to_date`.
+        """
+        self.bring_up_to_date(now_ms, error)
+        with self._changing:
+            self._is_renewed = False
+            said, self._said = self._said, set()
+            said |= self._remaining
+        for name in said:
+            self._forget(name)
+
+    def bring_up_to_date(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
+        """Write the record if something has changed; failures are logged.
 
         Args:
             now_ms: the current time, if the run of the query is over. error: what has ended it.
@@ -258,19 +276,13 @@ class DriverEpoch:
         try:
             ended = self._present(self._record.ended(now_ms, error))
             if ended != self._record and _listed(self._store, self.lineage).newest == self.epoch:
-                self._write(ended)
+                self._write(now_ms, error)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
             LOG.warning(
-                "that this driver has ended after checkpoint %s cannot be recorded: %s",
+                "that this driver has completed checkpoint %s, or has ended, cannot be recorded: %s",
                 self._completed,
                 failed,
             )
-        with self._changing:
-            self._is_renewed = False
-            said, self._said = self._said, set()
-            said |= self._remaining
-        for name in said:
-            self._forget(name)
 
     def give_back(self) -> None:
         """Delete the claim of a driver that has written nothing."""
@@ -287,11 +299,12 @@ class DriverEpoch:
     def _present(self, record: DriverRecord) -> DriverRecord:
         return msgspec.structs.replace(record, at=self._completed, failed=self.failed)
 
-    def _write(self, record: DriverRecord) -> None:
-        record = self._present(record)
-        if record != self._record:
-            self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
-            self._record = record
+    def _write(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
+        with self._writing:
+            record = self._present(self._record.ended(now_ms, error))
+            if record != self._record:
+                self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
+                self._record = record
 
     def _say(self, now_ms: int) -> None:
         name = file_names.renewal_file(self.lineage, self.epoch, now_ms)
@@ -313,8 +326,11 @@ class DriverEpoch:
             for old in gone:
                 self._forget(old)
 
-    def check(self) -> None:
+    def check(self, vain_ms: Collection[int] = ()) -> None:
         """Check that this driver still drives the lineage.
+
+        Args:
+            vain_ms: when this run has claimed epochs that do not stand; their files may exist all the same.
 
         Raises:
             StaleDriverError: another driver has taken over.
@@ -323,6 +339,13 @@ class DriverEpoch:
         newest = _listed(self._store, self.lineage).newest
         if newest > self.epoch:
             record = _record(self._store, self.lineage, newest)
+            mine = self._record
+            if (
+                record is not None
+                and (record.host, record.process) == (mine.host, mine.process)
+                and record.started_ms in vain_ms
+            ):
+                return
             who = "" if record is None else f" (process {record.process} on {record.host})"
             raise StaleDriverError(
                 f"another driver{who} has taken over {self.lineage} in "
@@ -458,8 +481,8 @@ def _is_gone(store: Store, lineage: str, driver: Driver, said_ms: int) -> bool:
         os.kill(record.process, 0)
     except ProcessLookupError:
         pass
-    except OSError:
-        return False  # the process belongs to another user
+    except (OSError, OverflowError):
+        return False  # the process belongs to another user, or the record is damaged
     else:
         return False
     # Another machine may have the same name of the host.

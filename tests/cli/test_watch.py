@@ -14,6 +14,7 @@ from flip27_source import savepoints
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.command import drawn, watch_live
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
+from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches, two_batches
@@ -79,6 +80,25 @@ def test_the_error_that_ended_the_query_is_drawn_first_with_what_to_do() -> None
         "SplitReadError: [b.json] is damaged",
         "What to do: repair the file",
     ]
+
+
+def test_nothing_that_is_drawn_controls_the_terminal() -> None:
+    """Errors and names of splits quote names of files, and may contain anything."""
+    evil = "\x1b]0;title\x07 \x9b31m"
+    console = Console(file=io.StringIO(), width=200)
+    frame = replace(
+        FRAME,
+        driver=evil,
+        error=evil,
+        remedy=evil,
+        horizon=BatchHorizon(latest_us=0, slowest=evil),
+        subtasks=(SubtaskProgress(subtask=0, splits=1, done=1, rows=1, duration_ms=1, host=evil),),
+    )
+    console.print(drawn([frame]))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert shown.count(r"\x1b]0;title\x07 \x9b31m") == 5
 
 
 def test_a_backlog_is_drawn_with_every_number_that_the_source_reports() -> None:

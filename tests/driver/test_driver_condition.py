@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
+
+import msgspec
 import pytest
 
 from flip27_source.errors import LONGEST_KEPT, OptionError
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, newest_driver
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverEpoch, newest_driver
+from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
@@ -87,3 +91,62 @@ def test_a_query_that_goes_on_after_an_error_has_not_failed(batches: Batches) ->
     assert seen(batches).condition is Condition.RUNNING
     batches.holder.close()
     assert seen(batches).condition is Condition.STOPPED
+
+
+class SlowStore(MemoryStore):
+    """A store in which a record of a driver that is replaced waits, if ``waits`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = False
+        self.has_begun, self.may_end = Event(), Event()
+
+    def replace(self, name: str, data: bytes) -> None:
+        if self.waits and "/drivers/" in name:
+            self.waits = False
+            self.has_begun.set()
+            assert self.may_end.wait(60)
+        super().replace(name, data)
+
+
+def test_a_renewal_that_takes_long_does_not_undo_the_end() -> None:
+    store = SlowStore()
+    epoch = DriverEpoch(store, "orders-1", 1_000, is_renewed=True)
+    epoch.completed("1-a")
+    store.waits = True
+    renewing = Thread(target=epoch.renew, args=(11_000,))
+    renewing.start()
+    assert store.has_begun.wait(60)
+    ending = Thread(target=epoch.end, args=(12_000, OptionError("no topic")))
+    ending.start()
+    ending.join(0.2)  # without a turn it ends here
+    store.may_end.set()
+    renewing.join()
+    ending.join()
+    found = newest_driver(store, "orders-1")
+    assert found is not None
+    assert found[1:] == (Condition.FAILED, 12_000)
+
+
+class MuteError(Exception):
+    """An error of a library whose text needs a connection that is lost."""
+
+    def __str__(self) -> str:
+        raise ConnectionError("the gateway is closed")
+
+
+def test_an_error_that_has_no_text_is_kept_by_its_type(batches: Batches) -> None:
+    driver, condition, _ = failed(batches, MuteError())
+    assert condition is Condition.FAILED
+    assert driver.record is not None
+    assert driver.record.error == "MuteError: its text raises ConnectionError"
+
+
+def test_a_record_with_an_impossible_process_is_not_an_error(batches: Batches) -> None:
+    driver = seen(batches).driver
+    assert driver.record is not None
+    assert isinstance(batches.store, MemoryStore)
+    (name,) = (name for name in batches.files() if name.endswith("drivers/1.json"))
+    record = msgspec.structs.replace(driver.record, process=2**63)
+    batches.store.files[name] = msgspec.json.encode(record)
+    assert seen(batches).condition is Condition.RUNNING

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from flip27_source import edits
+from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.steps import Step
 from tests.event_logs import LogQuery, write_logs
@@ -105,6 +107,35 @@ def test_what_an_edit_rewinds_is_due(tmp_path: Path) -> None:
     edits.submit(plan)
     one.holder.look_for_requests()
     assert seconds(one.at(NOW_MS + 2_000)) == list(range(1, 21))
+
+
+class Unreachable(LocalStore):
+    """A store that fails ``left`` times to write a checkpoint."""
+
+    left = 0
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if "/checkpoints/" in name and self.left:
+            self.left -= 1
+            raise StateLocationError("the disk does not answer", remedy="wait") from TimeoutError()
+        return super().create(name, data, exclusive=exclusive)
+
+
+def test_a_failure_that_is_tolerated_does_not_begin_the_replay_again(tmp_path: Path) -> None:
+    """A late record of 1970 would hold everything else for years."""
+    now_us = NOW_MS * 1000
+    write_logs(tmp_path / "logs", {"a": [now_us - 10 * S_US, now_us - S_US]})
+    store = Unreachable(str(tmp_path / "state"))
+    options = {"replaySpeed": "11", "tolerableFailedCheckpoints": "1"}
+    one = LogQuery(write_logs(tmp_path / "logs", {}), options, now_ms=NOW_MS, store=store)
+    one.next_us()
+    assert one.at(NOW_MS + 1_000) == [now_us - S_US]
+    assert one.numbers()["replayIsLive"] == 1
+    write_logs(tmp_path / "logs", {"a": [0, now_us]})
+    store.left = 1
+    assert one.at(NOW_MS + 2_000) == [0, now_us]
+    assert one.numbers()["replayIsLive"] == 1
+    assert one.numbers()["failedCheckpoints"] == 1
 
 
 def test_what_limits_leave_behind_is_told(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.environment import Environment
-from flip27_source.errors import ContractError, StateLocationError
-from flip27_source.snapshots.driver_epochs import newest_driver
+from flip27_source.errors import ContractError, StaleDriverError, StateLocationError
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverEpoch, newest_driver
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
@@ -19,34 +23,82 @@ class Unreachable(MemoryStore):
     """A store that fails for some calls.
 
     Attributes:
-        failing: the beginning of such a call, such as "create orders-1/checkpoints". left: how many fail.
+        failing: such a call, without the lineage: "create checkpoints". left: how many fail.
+        takes_effect: whether only the answers to these calls are lost.
     """
 
     failing = ""
     left = 0
+    takes_effect = False
 
-    def create(self, name: str, data: bytes) -> bool:
-        self._at(f"create {name.split('/')[1]}")
-        return super().create(name, data)
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        with self._at("create", name):
+            return super().create(name, data, exclusive=exclusive)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        self._at(f"read {name.split('/')[1]}")
-        return super().read(name, limit)
+        with self._at("read", name):
+            return super().read(name, limit)
 
-    def _at(self, call: str) -> None:
-        if self.left and call == self.failing:
-            self.left -= 1
+    def list(self, folder: str) -> list[str]:
+        with self._at("list", folder):
+            return super().list(folder)
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self._at("replace", name):
+            super().replace(name, data)
+
+    def delete(self, name: str) -> None:
+        with self._at("delete", name):
+            super().delete(name)
+
+    @contextmanager
+    def _at(self, verb: str, name: str) -> Iterator[None]:
+        fails = self.left > 0 and f"{verb} {name.split('/')[1]}" == self.failing
+        self.left -= fails
+        if self.takes_effect:
+            yield
+        if fails:
             raise StateLocationError("the bucket does not answer", remedy="wait") from TimeoutError(
                 "timed out"
             )
+        if not self.takes_effect:
+            yield
+
+
+class Noted(BackgroundRunner):
+    """Repeats nothing by itself."""
+
+    def __init__(self, repeated: list[Callable[[], object]]) -> None:
+        super().__init__()
+        self._repeated = repeated
+
+    def repeat(self, work: Callable[[], object], period_s: float) -> None:
+        self._repeated.append(work)
+
+    def close(self) -> None:
+        self._repeated.clear()
+        super().close()
 
 
 class Pausing(Batches):
-    """A query whose pauses are noted."""
+    """A query whose pauses are noted.
+
+    Attributes:
+        in_pause: called in each pause. repeated: the work that threads repeat now.
+    """
+
+    in_pause: Callable[[], object] | None = None
 
     def environment(self) -> Environment:
         self.pauses: list[float] = []
-        return replace(super().environment(), pause=self.pauses.append)
+        self.repeated: list[Callable[[], object]] = []
+        given = super().environment()
+        return replace(given, pause=self._pause, new_runner=lambda: Noted(self.repeated))
+
+    def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        if self.in_pause is not None:
+            self.in_pause()
 
 
 @pytest.fixture
@@ -113,3 +165,81 @@ def test_the_record_of_the_driver_has_the_failures(batches: Any) -> None:
     (failure,) = found.driver.record.failed
     assert failure.at_ms >= 7_000
     assert failure.error.startswith("StateLocationError: the bucket does not answer")
+
+
+def condition(batches: Any) -> DriverCondition:
+    (lineage,) = {name.partition("/")[0] for name in batches.files()}
+    found = newest_driver(batches.store, lineage, wall_s=lambda: batches.now_ms / 1000)
+    assert found is not None
+    return found
+
+
+def test_a_query_that_is_stopped_in_a_pause_has_not_failed(batches: Any) -> None:
+    batches.batch()
+    batches.source_feed.extend(items("b"))
+    fail(batches, "create checkpoints", 1)
+    batches.in_pause = sys.exit  # Spark sends a signal
+    with pytest.raises(SystemExit):
+        batches.batch()
+    batches.holder.close()
+    assert condition(batches).condition is Condition.STOPPED
+
+
+@pytest.mark.parametrize("then", ["", "create drivers", "replace drivers"])
+def test_a_driver_in_a_pause_is_alive(batches: Any, then: str) -> None:
+    """Also if it has failed to claim its next epoch, or to confirm it."""
+    batches.batch()
+    batches.source_feed.extend(items("b"))
+    fail(batches, "create checkpoints", 1)
+    seen = []
+
+    def in_pause() -> None:
+        batches.now_ms += 60_000
+        fail(batches, then, 0)
+        for work in batches.repeated:
+            work()
+        seen.append(condition(batches).condition)
+        if len(seen) == 1 and then:
+            fail(batches, then, 1 + then.startswith("replace"))
+
+    batches.in_pause = in_pause
+    assert batches.batch() == ["b"]
+    assert seen == [Condition.RUNNING] * (1 + bool(then))
+
+
+@pytest.mark.parametrize("call", ["create drivers", "list checkpoints", "replace drivers"])
+@pytest.mark.parametrize("takes_effect", [False, True])
+def test_a_driver_that_takes_over_in_a_pause_is_not_driven_out(
+    batches: Any, call: str, takes_effect: bool
+) -> None:
+    """Also if this driver has failed to claim its next epoch, or to confirm it, before."""
+    batches.batch()
+    (lineage,) = {name.partition("/")[0] for name in batches.files()}
+    batches.source_feed.extend(items("b"))
+    fail(batches, "create checkpoints", 1)
+    batches.store.takes_effect = takes_effect
+
+    def in_pause() -> None:
+        if len(batches.pauses) == 1:
+            # The record of the epoch before is brought up to date first: that may fail.
+            fail(batches, call, 1 + call.startswith("replace"))
+        else:
+            fail(batches, call, 0)
+            DriverEpoch(batches.store, lineage, batches.now_ms, process=lambda: 77)
+
+    batches.in_pause = in_pause
+    with pytest.raises(StaleDriverError, match=r"process 77 .* has taken over"):
+        batches.batch()
+
+
+@pytest.mark.parametrize("call", ["create drivers", "list checkpoints", "replace drivers", "delete drivers"])
+@pytest.mark.parametrize("takes_effect", [False, True])
+def test_a_claim_that_has_failed_is_not_that_of_another_driver(
+    batches: Any, call: str, takes_effect: bool
+) -> None:
+    batches.batch()
+    batches.source_feed.extend(items("b"))
+    fail(batches, "create checkpoints", 1)
+    batches.store.takes_effect = takes_effect
+    batches.in_pause = lambda: fail(batches, call, 2 if len(batches.pauses) == 1 else 0)
+    assert batches.batch() == ["b"]

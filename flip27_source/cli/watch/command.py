@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..commands import command, option, seconds
-from ..rendering import Answer, counted
+from ..rendering import Answer, counted, printable
 from ..state.rows import Place
 from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
@@ -96,7 +96,7 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    lines = map(Text, remarks(frame))
+    lines = [Text(printable(remark)) for remark in remarks(frame)]
     return Panel(
         Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
         title=escape(frame.lineage),
@@ -106,11 +106,11 @@ def _panel(frame: Frame) -> Panel:
 
 def _driver(frame: Frame) -> list[Text]:
     """Lines on whether the source runs, and on the error that has ended it."""
-    lines = [] if frame.driver is None else [Text(frame.driver)]
+    lines = [] if frame.driver is None else [Text(printable(frame.driver))]
     if frame.error is not None:
-        lines.append(Text(frame.error, style="bold red"))
+        lines.append(Text(printable(frame.error), style="bold red"))
     if frame.remedy is not None:
-        lines.append(Text(f"What to do: {frame.remedy}"))
+        lines.append(Text(printable(f"What to do: {frame.remedy}")))
     return lines
 
 
@@ -119,7 +119,8 @@ def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
     for item in subtasks[:_MOST_SUBTASKS]:
         bar = ProgressBar(total=item.splits or 1, completed=item.done, width=_BAR_WIDTH)
         reported = "" if item.rows is None else f"{item.rows:,} rows, {item.duration_ms} ms on {item.host}"
-        table.add_row(f"subtask {item.subtask}", bar, f"{item.done}/{item.splits} splits", escape(reported))
+        read = f"{item.done}/{item.splits} splits"
+        table.add_row(f"subtask {item.subtask}", bar, read, escape(printable(reported)))
     if len(subtasks) > _MOST_SUBTASKS:
         table.add_row(f"and {len(subtasks) - _MOST_SUBTASKS} more")
     return table
