@@ -42,8 +42,8 @@ STOP_ONE = (
 )
 """The remedy if another driver has taken over."""
 RENEWED_EVERY_MS = 10_000
-_MISSED_RENEWALS = 3
-_PATIENCE_MS = _MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
+MISSED_RENEWALS = 3
+_PATIENCE_MS = MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
 """How long a driver counts as alive after a renewal."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PIDS_OF_HOST = "pid:[4026531836]"
@@ -350,6 +350,9 @@ class DriverWatch:
     Args:
         wall_s: returns the time in seconds.
         steady_s: returns a monotonic time in seconds.
+
+    Attributes:
+        is_silent: whether the last look found a driver that has neither ended nor renewed its record for long.
     """
 
     def __init__(
@@ -366,16 +369,17 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.is_silent = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
-        said_ms = listed.last_said_ms
+        said_ms, self.is_silent = listed.last_said_ms, False
         if said_ms is None:
             return None
         driver = Driver(listed.newest, _record(self._store, self._lineage, listed.newest))
-        record = driver.record
-        if record is None or _is_gone(self._store, self._lineage, driver, said_ms):
+        record = driver.record or DriverRecord(host="an unknown host", process=0, started_ms=said_ms)
+        if record.ended_ms is not None or _is_gone(self._store, self._lineage, driver, said_ms):
             return None
         now_s = self._steady_s()
         if self._seen_ms is None:
@@ -383,20 +387,8 @@ class DriverWatch:
         elif said_ms != self._seen_ms:
             self._changed_s = now_s
         self._seen_ms = said_ms
-        return record if (now_s - self._changed_s) * 1000 <= _PATIENCE_MS else None
-
-    def watched(self, wait: Callable[[float], object]) -> DriverRecord | None:
-        """Like :meth:`living`, but a driver that seems silent is watched: the two clocks may differ by hours.
-
-        Args:
-            wait: waits for some seconds.
-        """
-        for _ in range(_MISSED_RENEWALS):
-            driver = self.living()
-            if driver is not None or self._seen_ms is None:
-                return driver
-            wait(RENEWED_EVERY_MS / 1000)
-        return self.living()
+        self.is_silent = (now_s - self._changed_s) * 1000 > _PATIENCE_MS
+        return None if self.is_silent else record
 
 
 class _Listed(NamedTuple):
@@ -429,7 +421,7 @@ def _encoded(record: DriverRecord) -> bytes:
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
     try:
-        return decode_json(store.read(file_names.driver_file(lineage, epoch)), DriverRecord)
+        return decode_json(store.read_surely(file_names.driver_file(lineage, epoch)), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

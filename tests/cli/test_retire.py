@@ -359,6 +359,41 @@ def test_the_states_of_a_query_that_are_in_several_places_are_retired_at_once(tm
     assert not any(place.exists() for place in (*places, tmp_path / "query"))
 
 
+def test_the_killed_drivers_of_several_sources_are_watched_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each takes half a minute, and the first may start again while another one is watched."""
+    long_ago = Environment(now_ms=itertools.count(1_000_000).__next__, cores=1)
+    states: list[Any] = []
+    offsets, drivers = [], []
+    for name in ("one", "two", "three"):
+        source = FileQuery(tmp_path / f"of {name}", state=None, stateLocation=str(tmp_path / name))
+        source.land("a.txt")
+        offsets.append(source.batch())
+        drivers.append(CoordinatorHolder(source.source, Boundedness.BOUNDED, environment=long_ago))
+        drivers[-1].latest_offset(source.at, None)
+        states += ["--state", tmp_path / name]
+    log_batch(tmp_path / "query", 0, *offsets)
+    log_commit(tmp_path / "query", 0)
+    waits: list[float] = []
+
+    def renewing(wait_s: float) -> None:
+        waits.append(wait_s)
+        if len(waits) == 3:
+            drivers[0].cycle.driving.renew()
+
+    for driver in drivers:
+        driver.cycle.end()  # as if they had been killed: their records stay
+    monkeypatch.setattr(command, "sleep", renewing)
+    said = flip27("retire", tmp_path / "query", *states, *REMOVE)
+    assert (said.code, waits) == (1, [10] * 3)
+    assert "a query uses" in said.data["error"]["what"]
+    said = flip27("retire", tmp_path / "query", *states, *REMOVE)
+    assert (said.code, waits) == (0, [10] * 6)
+    for driver in drivers:
+        driver.close()
+
+
 def test_what_a_query_leaves_that_has_logged_no_batch_is_retired(tmp_path: Path) -> None:
     query = two_batches(tmp_path)
     for file in (query.checkpoint / "offsets").iterdir():

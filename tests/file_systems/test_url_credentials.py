@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import escape
 
 import pytest
 from fsspec import register_implementation
@@ -111,6 +115,26 @@ def test_a_secret_is_hidden_in_every_spelling_of_texts() -> None:
     hidden = Hidden({"storage.token": "ya29/é+b="})
     for spelled in ("ya29/é+b=", "ya29%2F%C3%A9%2Bb%3D", "ya29/%C3%A9%2Bb%3D", r"ya29\/é+b="):
         assert hidden.in_text(f"/tokeninfo?access_token={spelled}: 400") == "/tokeninfo?access_token=***: 400"
+
+
+@pytest.mark.parametrize(
+    "secret", ['pa"ss', "it's\"x", "pässwörd", "a&b<c>d", "x/y+z==w", "one\ntwo\n", "a\\b", "\U0001f511key"]
+)
+def test_a_secret_with_any_letters_is_hidden_in_json_quotations_urls_and_markup(secret: str) -> None:
+    text, in_url = json.dumps({"p": secret}), quote(secret, safe="")
+    spelled = {
+        *(text, json.dumps({"p": secret}, ensure_ascii=False), json.dumps(text), repr(text)),
+        *(repr({"p": secret}), repr(f"{secret}'"), repr(f"{secret}'\""), repr(secret.encode())),
+        *(in_url, re.sub("%..", lambda found: found[0].lower(), in_url)),
+        *(html.escape(secret), html.escape(secret, quote=False), escape(secret, {"'": "&apos;", '"': "&quot;"})),
+    }
+    hidden = Hidden({"password": secret})
+    assert {said for said in spelled if "***" not in hidden.in_text(said)} == set()
+
+
+@pytest.mark.parametrize("value", ["", "a", "1", True, None, {}, []])
+def test_what_is_too_short_or_no_text_hides_nothing(value: object) -> None:
+    assert Hidden({"gss_auth": value}).in_text("a1 True {} [] None") == "a1 True {} [] None"
 
 
 class TellsItsToken(MemoryFileSystem):
