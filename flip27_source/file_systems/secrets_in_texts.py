@@ -5,13 +5,16 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
+from ..errors import Flip27Error
 from ..options import maybe_json
 from .url_credentials import is_secret_name, without_users
+
+T = TypeVar("T")
 
 _ESCAPED = re.compile("%[0-9A-F]{2}")
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
@@ -38,6 +41,28 @@ class Hidden:
             text = text.replace(secret, "***")
         return without_users(text)
 
+    def in_errors(self, call: Callable[..., T]) -> Callable[..., T]:
+        """The call; an error of it whose text has a secret is replaced by one that does not."""
+
+        def guarded(*given: Any) -> T:
+            try:
+                return call(*given)
+            except Exception as error:
+                if self.in_text(str(error)) == without_users(str(error)):
+                    raise
+                raise self._without_secrets(error) from error
+
+        return guarded
+
+    def _without_secrets(self, error: Exception) -> Flip27Error:
+        if isinstance(error, Flip27Error):
+            make, given, *_ = tuple(error.__reduce__())
+            made: Flip27Error = make(self.in_text(error.what), *given[1:])  # type: ignore[operator, index]
+            return made
+        return Flip27Error(
+            self.in_text(f"{type(error).__name__}: {error}"), remedy="fix the cause that this text names"
+        )
+
     def in_data(self, value: Any) -> Any:
         """A JSON value with :meth:`in_text` applied to every text in it; surrogates are escaped."""
         if isinstance(value, str):
@@ -50,7 +75,7 @@ class Hidden:
 
 
 def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
-    """The spellings of secrets in URLs, markup, JSON and quotations, longest first; shorter texts are skipped."""
+    """The spellings of secrets in URLs, markup, JSON and quotations, longest first; shorter ones are skipped."""
     spelled: set[str] = set()
     for text in secrets:
         if len(text) >= shortest:

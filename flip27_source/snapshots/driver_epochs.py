@@ -352,7 +352,7 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
-        is_silent: whether the last look found a driver that has neither ended nor renewed its record for long.
+        is_silent: whether the last look found a driver that has neither ended nor renewed its record lately.
     """
 
     def __init__(
