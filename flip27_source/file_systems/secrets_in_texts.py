@@ -75,7 +75,7 @@ class Hidden:
 
 
 def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
-    """The spellings of secrets in URLs, markup, JSON and quotations, longest first; shorter ones are skipped."""
+    """The spellings of secrets in URLs, markup, JSON and quotations, longest first, without short ones."""
     spelled: set[str] = set()
     for text in secrets:
         if len(text) >= shortest:
