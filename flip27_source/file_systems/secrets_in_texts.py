@@ -56,8 +56,10 @@ class Hidden:
 
     def _without_secrets(self, error: Exception) -> Flip27Error:
         if isinstance(error, Flip27Error):
-            make, given, *_ = tuple(error.__reduce__())
-            made: Flip27Error = make(self.in_text(error.what), *given[1:])  # type: ignore[operator, index]
+            reduced: Any = error.__reduce__()
+            make, (_, *rest) = reduced[:2]
+            remedy = error.remedy and self.in_text(error.remedy)
+            made: Flip27Error = make(self.in_text(error.what), *rest, remedy=remedy)
             return made
         return Flip27Error(
             self.in_text(f"{type(error).__name__}: {error}"), remedy="fix the cause that this text names"

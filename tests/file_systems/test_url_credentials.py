@@ -15,11 +15,19 @@ import pytest
 from fsspec import register_implementation
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flip27_source.access_errors import may_pass
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.options import PATHS
-from flip27_source.errors import Flip27Error, OptionError, StateLocationError, kept_text
+from flip27_source.errors import (
+    Flip27Error,
+    NewColumnsError,
+    OptionError,
+    StaleDriverError,
+    StateLocationError,
+    kept_text,
+)
 from flip27_source.file_systems.paths import (
     canonical_path,
     error_text,
@@ -41,6 +49,7 @@ from tests.deadline import soon
 from tests.toy_sources import INITIAL
 
 ACCOUNT = "account.dfs.core.windows.net"
+FIX = "fix the cause that this text names"
 SIGNED = "https://account.blob.core.windows.net/landing?sv=2024&sig=s3cr3t%3D"
 
 
@@ -186,6 +195,30 @@ def test_an_error_of_a_file_system_never_contains_a_secret_of_its_options(
     with pytest.raises(Flip27Error, match=r"access_token=\*\*\*") as caught:
         act({"token": "ya29.s3cr3t", "fails": fails})
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (StaleDriverError("in s3cr3t", remedy="see s3cr3t"), StaleDriverError("in ***", remedy="see ***")),
+        (NewColumnsError("s3cr3t", columns="a int"), NewColumnsError("***", columns="a int")),
+        (
+            TimeoutError("s3cr3t"),
+            Flip27Error("TimeoutError: ***", remedy="fix the cause that this text names"),
+        ),
+        (OSError("nothing to hide"), OSError("nothing to hide")),
+    ],
+)
+def test_an_error_of_a_call_has_no_secret_and_keeps_what_is_known_of_it(
+    error: Exception, shown: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(shown)) as caught:
+        Hidden({"token": "s3cr3t"}).in_errors(fail)()
+    assert (str(caught.value), vars(caught.value)) == (str(shown), vars(shown))
+    assert may_pass(caught.value) is may_pass(error)
 
 
 class TellsLater(MemoryFileSystem):
