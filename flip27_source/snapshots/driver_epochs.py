@@ -352,7 +352,8 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
-        is_silent: whether the last look found a driver that has neither ended nor renewed its record lately.
+        is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
+            seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
 
     def __init__(
@@ -369,12 +370,13 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
-        self.is_silent = False
+        self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
-        said_ms, self.is_silent = listed.last_said_ms, False
+        said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
+        seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:
             return None
         driver = Driver(listed.newest, _record(self._store, self._lineage, listed.newest))
@@ -382,13 +384,15 @@ class DriverWatch:
         if record.ended_ms is not None or _is_gone(self._store, self._lineage, driver, said_ms):
             return None
         now_s = self._steady_s()
-        if self._seen_ms is None:
-            self._changed_s = now_s - max(0.0, self._wall_s() - said_ms / 1000)
-        elif said_ms != self._seen_ms:
-            self._changed_s = now_s
-        self._seen_ms = said_ms
-        self.is_silent = (now_s - self._changed_s) * 1000 > _PATIENCE_MS
-        return None if self.is_silent else record
+        if seen_ms is None:
+            age_s = self._wall_s() - said_ms / 1000
+            self._changed_s = now_s - max(0.0, age_s)
+            was_doubtful = age_s * 1000 < -_PATIENCE_MS
+        elif said_ms != seen_ms:
+            self._changed_s, was_doubtful = now_s, False
+        is_silent = (now_s - self._changed_s) * 1000 > _PATIENCE_MS
+        self.is_doubtful = is_silent or was_doubtful
+        return None if is_silent else record
 
 
 class _Listed(NamedTuple):

@@ -40,7 +40,7 @@ class LineageRemoval:
         for folder in file_names.FOLDERS:
             self._store.check_inside(f"{self.lineage}/{folder}/")
         driver = self.watch.living()
-        if driver is not None:
+        if driver is not None and not self.watch.is_doubtful:
             raise StateLocationError(
                 f"a query uses {self.lineage} in {self._store.location}: its driver is process "
                 f"{driver.process} on {driver.host}",
@@ -99,7 +99,7 @@ class LineageRemoval:
 
 
 def check_all(removals: Sequence[LineageRemoval], wait: Callable[[float], object]) -> None:
-    """Check lineages, and watch drivers that seem silent: the clocks of two hosts may differ by hours.
+    """Check lineages, and watch drivers that may be alive: the clocks of two hosts may differ by hours.
 
     Args:
         wait: waits for some seconds.
@@ -110,7 +110,7 @@ def check_all(removals: Sequence[LineageRemoval], wait: Callable[[float], object
     for left in reversed(range(MISSED_RENEWALS + 1)):
         for removal in removals:
             removal.check()
-        if not left or not any(removal.watch.is_silent for removal in removals):
+        if not left or not any(removal.watch.is_doubtful for removal in removals):
             return
         wait(RENEWED_EVERY_MS / 1000)
 

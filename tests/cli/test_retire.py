@@ -191,13 +191,14 @@ def test_a_query_that_repeats_its_last_batch_after_a_restart_is_refused(tmp_path
     assert flip27("retire", query.checkpoint, *REMOVE).code == 0
 
 
-def test_a_running_query_whose_clock_is_behind_is_watched_and_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ahead_ms", [-300_000, 3_600_000])
+def test_a_running_query_whose_clock_differs_is_watched_and_refused(
+    ahead_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = two_batches(tmp_path)
-    behind = Environment(now_ms=lambda: next(now_ms), cores=1)
-    now_ms = itertools.count(time.time_ns() // 1_000_000 - 300_000)
-    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED, environment=behind)
+    differs = Environment(now_ms=lambda: next(now_ms), cores=1)
+    now_ms = itertools.count(time.time_ns() // 1_000_000 + ahead_ms)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED, environment=differs)
     running.latest_offset(query.at, None)
     before = below(query.checkpoint)
     waits: list[float] = []

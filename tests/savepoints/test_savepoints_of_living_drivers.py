@@ -425,12 +425,24 @@ def test_a_driver_whose_record_cannot_be_read_is_judged_by_its_renewals(
     assert watch.living() is not None
     clocks.now_s += 41
     assert watch.living() is None
-    assert watch.is_silent
+    assert watch.is_doubtful
     epoch.renew(1_041_000)
     assert watch.living() is not None
     epoch.end()
     assert watch.living() is None
-    assert not watch.is_silent
+    assert not watch.is_doubtful
+
+
+@pytest.mark.parametrize("started_ms", [1_000, 1_000_000, 9_000_000])
+def test_a_driver_that_starts_while_it_is_looked_for_lives_whatever_its_clock_says(
+    started_ms: int, clocks: Clocks
+) -> None:
+    store = MemoryStore()
+    watch = watched(store, clocks)
+    assert watch.living() is None
+    DriverEpoch(store, LINEAGE, started_ms, is_renewed=True)
+    assert watch.living() is not None
+    assert not watch.is_doubtful
 
 
 def test_a_driver_that_has_recorded_its_end_does_not_live_even_if_its_renewal_stays(clocks: Clocks) -> None:

@@ -197,7 +197,7 @@ class RetiredQuery:
         """Remove the things; yields each once it is removed. It can be interrupted and repeated.
 
         Args:
-            wait: waits for some seconds, to watch a driver that seems silent.
+            wait: waits for some seconds, to watch a driver that may be alive.
 
         Raises:
             Flip27Error: a query uses one of them, or it cannot be removed; the rest stays.
