@@ -233,7 +233,7 @@ class TellsLater(MemoryFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return str(MemoryFileSystem._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
+        return str(super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         self.ask("list")
