@@ -17,6 +17,7 @@ from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.context import AsyncRunner, Handler
 from ..enumerator_context import RetryPolicy
 from ..errors import OptionError
+from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
 
 LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
@@ -35,9 +36,13 @@ class CheckpointLogLines:
         self._discovered_ms: int | None = None
         self._planning_s = 0.0
 
-    def watched(self, runner: AsyncRunner) -> AsyncRunner:
-        """``runner``, wrapped so that the end of each round is recorded as the time of discovery."""
-        return _WatchedRunner(runner, self._discovered)
+    def watched(self, runner: AsyncRunner, hidden: Hidden) -> AsyncRunner:
+        """``runner``, wrapped so that the end of each round is recorded as the time of discovery.
+
+        Args:
+            hidden: what must not be in the errors of rounds, which runners log.
+        """
+        return _WatchedRunner(runner, self._discovered, hidden)
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
@@ -81,11 +86,12 @@ class CheckpointLogLines:
 
 
 class _WatchedRunner:
-    """An AsyncRunner that calls ``ended`` after each successful round."""
+    """An AsyncRunner that calls ``ended`` after each successful round, and masks the errors of others."""
 
-    def __init__(self, runner: AsyncRunner, ended: Callable[[], None]) -> None:
+    def __init__(self, runner: AsyncRunner, ended: Callable[[], None], hidden: Hidden) -> None:
         self._runner = runner
         self._ended = ended
+        self._hidden = hidden
 
     def submit(
         self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
@@ -95,7 +101,7 @@ class _WatchedRunner:
             self._ended()
             return result
 
-        self._runner.submit(watched, handler, period_s, retry)
+        self._runner.submit(self._hidden.in_errors(watched), handler, period_s, retry)
 
 
 def apply_log_level() -> None:

@@ -27,6 +27,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..enumerator_context import Boundedness, RetryPolicy
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError, StateLocationError
+from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS
@@ -80,6 +81,7 @@ class Cycle:
     driving: Driving
     _cleaner: BackgroundCleaner
     _environment: Environment
+    _hidden: Hidden
     _checkpoint_log: CheckpointLogLines = field(init=False)
     _limits: Limits = field(init=False)
     _savepoint: RestoredSavepoint | None = field(default=None, init=False)
@@ -232,7 +234,7 @@ class Cycle:
         self._end_run()
         runner = self._environment.new_runner()
         try:
-            watched = self._checkpoint_log.watched(runner)
+            watched = self._checkpoint_log.watched(runner, self._hidden)
             bounds = () if self._horizons is None else self._horizons.all
             coordinator = SourceCoordinator(
                 self._source.enumerator_type, self._settings, watched, state, horizons=bounds
@@ -240,7 +242,8 @@ class Cycle:
         except BaseException:
             runner.close()
             raise
-        actions = self._environment.new_actions(_performing(coordinator.enumerator, self.driving))
+        perform = self._hidden.in_errors(_performing(coordinator.enumerator, self.driving))
+        actions = self._environment.new_actions(perform)
         self.run = Run(coordinator=coordinator, runner=runner, actions=actions)
         coordinator.start()
         return coordinator

@@ -16,6 +16,7 @@ from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
 from ..enumerator_context import Boundedness
 from ..errors import OptionError, StateLocationError
+from ..file_systems.secrets_in_texts import Hidden
 from ..file_systems.url_credentials import masked
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
 from ..segment import Segment
@@ -97,7 +98,10 @@ class CoordinatorHolder:
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
-        self._failures = ToleratedFailures(options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment)
+        hidden = Hidden(storage_options)
+        self._failures = ToleratedFailures(
+            options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment, hidden
+        )
         requests = Requests(
             shared,
             Editing(rules=self._rules, options=options),
@@ -121,6 +125,7 @@ class CoordinatorHolder:
             self._driving,
             self._cleaner,
             environment,
+            hidden,
         )
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ..access_errors import may_pass
 from ..enumerator_context import RetryPolicy
 from ..errors import kept_text
+from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS, FailedCheckpoint
 from .driving import Driving
@@ -24,14 +25,15 @@ class ToleratedFailures:
     """The failures of one run.
 
     Args:
-        most: how many in a row are tolerated.
+        most: how many in a row are tolerated. hidden: what must not be in errors.
 
     Attributes:
         count: how many there were in this run, with the one that has ended it.
         error: what the last call has failed with for good; None if it has not.
     """
 
-    def __init__(self, most: int, driving: Driving, environment: Environment) -> None:
+    def __init__(self, most: int, driving: Driving, environment: Environment, hidden: Hidden) -> None:
+        self._hidden = hidden
         self._pauses = RetryPolicy(retries=most)
         self._driving = driving
         self._environment = environment
@@ -43,7 +45,7 @@ class ToleratedFailures:
         """The result of a call, which is made again after a failure that is tolerated."""
         while True:
             try:
-                result = call()
+                result = self._hidden.in_errors(call)()
             except Exception as error:
                 is_passing = may_pass(error)
                 if is_passing:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
 
+from ..errors import Flip27Error
 from ..options import maybe_json
 from .url_credentials import is_secret_name, without_users
 
+T = TypeVar("T")
+
+_ESCAPED = re.compile("%[0-9A-F]{2}")
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
 _CREDENTIAL_ENDINGS = (
     "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
@@ -34,6 +41,30 @@ class Hidden:
             text = text.replace(secret, "***")
         return without_users(text)
 
+    def in_errors(self, call: Callable[..., T]) -> Callable[..., T]:
+        """The call; an error of it whose text has a secret is replaced by one that does not."""
+
+        def guarded(*given: Any) -> T:
+            try:
+                return call(*given)
+            except Exception as error:
+                if self.in_text(str(error)) == without_users(str(error)):
+                    raise
+                raise self._without_secrets(error) from error
+
+        return guarded
+
+    def _without_secrets(self, error: Exception) -> Flip27Error:
+        if isinstance(error, Flip27Error):
+            reduced: Any = error.__reduce__()
+            make, (_, *rest) = reduced[:2]
+            remedy = error.remedy and self.in_text(error.remedy)
+            made: Flip27Error = make(self.in_text(error.what), *rest, remedy=remedy)
+            return made
+        return Flip27Error(
+            self.in_text(f"{type(error).__name__}: {error}"), remedy="fix the cause that this text names"
+        )
+
     def in_data(self, value: Any) -> Any:
         """A JSON value with :meth:`in_text` applied to every text in it; surrogates are escaped."""
         if isinstance(value, str):
@@ -46,14 +77,24 @@ class Hidden:
 
 
 def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
-    """The spellings of secrets in URLs, JSON and quotations, longest first; shorter texts are skipped."""
+    """The spellings of secrets in URLs, markup, JSON and quotations, longest first, without short ones."""
     spelled: set[str] = set()
     for text in secrets:
         if len(text) >= shortest:
             quoted = {quote(text, safe=safe, errors="replace") for safe in ("", "/", "!*'()")}
-            spelled |= {text, *quoted, quote_plus(text, errors="replace"), text.replace("/", r"\/")}
-    spelled |= {repr(text)[1:-1] for text in spelled}
+            quoted.add(quote_plus(text, errors="replace"))
+            spelled |= {text, *quoted, *(_ESCAPED.sub(lambda found: found[0].lower(), one) for one in quoted)}
+            spelled |= {html.escape(text), escape(text), escape(text, {"'": "&apos;", '"': "&quot;"})}
+    for _ in range(2):  # JSON in JSON, or in a quotation
+        spelled |= {quotation for text in spelled for quotation in _quotations(text)}
     return sorted(spelled, key=len, reverse=True)
+
+
+def _quotations(text: str) -> set[str]:
+    in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    # With both kinds of quotes in it, the single ones are escaped, and without a single one none is.
+    in_python = {repr(text)[1:-1], repr(f"{text}'\"")[1:-4], repr(text.encode(errors="replace"))[2:-1]}
+    return in_json | in_python | {one.replace("/", r"\/") for one in in_json}
 
 
 def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
@@ -68,7 +109,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(decoded := _decoded(value), Mapping | list | tuple):
         for item in decoded.values() if isinstance(decoded, Mapping) else decoded:
             yield from _texts(item)
-    if value is not None:
+    if not (value is None or isinstance(value, bool)):
         yield str(value)
         # The account of Azure Storage is not a secret; its key and signature are.
         for name, part in _PARTS_OF_CONNECTION_STRING.findall(str(value)):

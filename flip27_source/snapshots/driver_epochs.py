@@ -42,8 +42,8 @@ STOP_ONE = (
 )
 """The remedy if another driver has taken over."""
 RENEWED_EVERY_MS = 10_000
-_MISSED_RENEWALS = 3
-_PATIENCE_MS = _MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
+MISSED_RENEWALS = 3
+_PATIENCE_MS = MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
 """How long a driver counts as alive after a renewal."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PIDS_OF_HOST = "pid:[4026531836]"
@@ -373,6 +373,10 @@ class DriverWatch:
     Args:
         wall_s: returns the time in seconds.
         steady_s: returns a monotonic time in seconds.
+
+    Attributes:
+        is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
+            seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
 
     def __init__(
@@ -389,37 +393,29 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
-        said_ms = listed.last_said_ms
+        said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
+        seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:
             return None
         driver = Driver(listed.newest, _record(self._store, self._lineage, listed.newest))
-        record = driver.record
-        if record is None or _is_gone(self._store, self._lineage, driver, said_ms):
+        record = driver.record or DriverRecord(host="an unknown host", process=0, started_ms=said_ms)
+        if record.ended_ms is not None or _is_gone(self._store, self._lineage, driver, said_ms):
             return None
         now_s = self._steady_s()
-        if self._seen_ms is None:
-            self._changed_s = now_s - max(0.0, self._wall_s() - said_ms / 1000)
-        elif said_ms != self._seen_ms:
-            self._changed_s = now_s
-        self._seen_ms = said_ms
-        return record if (now_s - self._changed_s) * 1000 <= _PATIENCE_MS else None
-
-    def watched(self, wait: Callable[[float], object]) -> DriverRecord | None:
-        """Like :meth:`living`, but a driver that seems silent is watched: the two clocks may differ by hours.
-
-        Args:
-            wait: waits for some seconds.
-        """
-        for _ in range(_MISSED_RENEWALS):
-            driver = self.living()
-            if driver is not None or self._seen_ms is None:
-                return driver
-            wait(RENEWED_EVERY_MS / 1000)
-        return self.living()
+        if seen_ms is None:
+            age_s = self._wall_s() - said_ms / 1000
+            self._changed_s = now_s - max(0.0, age_s)
+            was_doubtful = age_s * 1000 < -_PATIENCE_MS
+        elif said_ms != seen_ms:
+            self._changed_s, was_doubtful = now_s, False
+        is_silent = (now_s - self._changed_s) * 1000 > _PATIENCE_MS
+        self.is_doubtful = is_silent or was_doubtful
+        return None if is_silent else record
 
 
 class _Listed(NamedTuple):
@@ -452,7 +448,7 @@ def _encoded(record: DriverRecord) -> bytes:
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
     try:
-        return decode_json(store.read(file_names.driver_file(lineage, epoch)), DriverRecord)
+        return decode_json(store.read_surely(file_names.driver_file(lineage, epoch)), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

@@ -7,13 +7,13 @@ Checkpoints are deleted first, so a query that is started in the meantime finds 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ..errors import StateLocationError
 from . import file_names
-from .driver_epochs import DriverEpoch, DriverWatch
+from .driver_epochs import MISSED_RENEWALS, RENEWED_EVERY_MS, DriverEpoch, DriverWatch
 from .file_names import CheckpointName
 from .linked_folders import LinkedFolderError
 from .request_mailbox import Mailbox
@@ -27,13 +27,11 @@ class LineageRemoval:
     def __init__(self, store: Store, lineage: str) -> None:
         self._store = store
         self.lineage = file_names.checked_lineage_name(lineage)
+        self.watch = DriverWatch(store, self.lineage)
         self._epoch: DriverEpoch | None = None
 
-    def check(self, wait: Callable[[float], object] | None = None) -> None:
+    def check(self) -> None:
         """Refuse a lineage that is in use, or that is not wholly inside its location.
-
-        Args:
-            wait: waits for some seconds, to watch a driver that seems silent; None to believe the clocks.
 
         Raises:
             StateLocationError: its query runs, or a savepoint that was requested is not finished.
@@ -41,9 +39,8 @@ class LineageRemoval:
         """
         for folder in file_names.FOLDERS:
             self._store.check_inside(f"{self.lineage}/{folder}/")
-        watch = DriverWatch(self._store, self.lineage)
-        driver = watch.living() if wait is None else watch.watched(wait)
-        if driver is not None:
+        driver = self.watch.living()
+        if driver is not None and not self.watch.is_doubtful:
             raise StateLocationError(
                 f"a query uses {self.lineage} in {self._store.location}: its driver is process "
                 f"{driver.process} on {driver.host}",
@@ -99,6 +96,23 @@ class LineageRemoval:
         if folder == file_names.CHECKPOINTS:
             names.sort(key=_age)
         return (f"{self.lineage}/{folder}/{name}" for name in names)
+
+
+def check_all(removals: Sequence[LineageRemoval], wait: Callable[[float], object]) -> None:
+    """Check lineages, and watch drivers that may be alive: the clocks of two hosts may differ by hours.
+
+    Args:
+        wait: waits for some seconds.
+
+    Raises:
+        Flip27Error: as for ``check``.
+    """
+    for left in reversed(range(MISSED_RENEWALS + 1)):
+        for removal in removals:
+            removal.check()
+        if not left or not any(removal.watch.is_doubtful for removal in removals):
+            return
+        wait(RENEWED_EVERY_MS / 1000)
 
 
 def _age(file_name: str) -> int:

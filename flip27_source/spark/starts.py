@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from flip27_source.errors import OptionError, StartError
+from flip27_source.errors import OptionError, StartError, quotation
 from flip27_source.log import LOG
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ class _Starts:
         self._tried[number] += 1
         self._queries[number] = None
         try:
-            self._queries[number] = self._functions[number]()
+            query = self._functions[number]()
+            if not hasattr(type(query), "isActive"):
+                raise OptionError(
+                    f"the function returned {quotation(repr(query))}, which is no streaming query",
+                    remedy="return what start() returns",
+                )
+            self._queries[number] = query
         except Exception as error:  # noqa: BLE001 - the handles of the other queries must not be lost
             if not self._waits_again(number, error):
                 self._reasons[number] = error

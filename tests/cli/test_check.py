@@ -448,6 +448,14 @@ def test_a_spark_connect_server_of_the_environment_is_asked_as_quickly(
     assert statuses(flip27("check", "--json"))["java"] == "ok"
 
 
+def test_the_token_of_a_url_that_cannot_be_parsed_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "sc://127.0.0.1:1;token=s3cr3t"  # the slash after the port is missing
+    given = flip27("check", "--remote", url)
+    monkeypatch.setenv("SPARK_REMOTE", url)
+    for said in (given, flip27("check", "--spark"), flip27("check", "--spark", "--master", "local[1]")):
+        assert (said.code, "s3cr3t" in said.out + said.err) == (3, False)
+
+
 def test_an_enumerator_without_options_is_looked_at() -> None:
     assert "did you mean 'kafka'" in flip27("check", "--enumerator", "kafak", "--json").out
     assert flip27("check", "--enumerator", "kafka").code == 3  # it lacks options that it needs

@@ -191,13 +191,14 @@ def test_a_query_that_repeats_its_last_batch_after_a_restart_is_refused(tmp_path
     assert flip27("retire", query.checkpoint, *REMOVE).code == 0
 
 
-def test_a_running_query_whose_clock_is_behind_is_watched_and_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ahead_ms", [-300_000, 3_600_000])
+def test_a_running_query_whose_clock_differs_is_watched_and_refused(
+    ahead_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = two_batches(tmp_path)
-    behind = Environment(now_ms=lambda: next(now_ms), cores=1)
-    now_ms = itertools.count(time.time_ns() // 1_000_000 - 300_000)
-    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED, environment=behind)
+    differs = Environment(now_ms=lambda: next(now_ms), cores=1)
+    now_ms = itertools.count(time.time_ns() // 1_000_000 + ahead_ms)
+    running = CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED, environment=differs)
     running.latest_offset(query.at, None)
     before = below(query.checkpoint)
     waits: list[float] = []
@@ -357,6 +358,41 @@ def test_the_states_of_a_query_that_are_in_several_places_are_retired_at_once(tm
     removed = flip27(*words, "--state", tmp_path / "two", *REMOVE)
     assert [thing["kind"] for thing in removed.data["things"]] == ["state", "state", "state", "checkpoint"]
     assert not any(place.exists() for place in (*places, tmp_path / "query"))
+
+
+def test_the_killed_drivers_of_several_sources_are_watched_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each takes half a minute, and the first may start again while another one is watched."""
+    long_ago = Environment(now_ms=itertools.count(1_000_000).__next__, cores=1)
+    states: list[Any] = []
+    offsets, drivers = [], []
+    for name in ("one", "two", "three"):
+        source = FileQuery(tmp_path / f"of {name}", state=None, stateLocation=str(tmp_path / name))
+        source.land("a.txt")
+        offsets.append(source.batch())
+        drivers.append(CoordinatorHolder(source.source, Boundedness.BOUNDED, environment=long_ago))
+        drivers[-1].latest_offset(source.at, None)
+        states += ["--state", tmp_path / name]
+    log_batch(tmp_path / "query", 0, *offsets)
+    log_commit(tmp_path / "query", 0)
+    waits: list[float] = []
+
+    def renewing(wait_s: float) -> None:
+        waits.append(wait_s)
+        if len(waits) == 3:
+            drivers[0].cycle.driving.renew()
+
+    for driver in drivers:
+        driver.cycle.end()  # as if they had been killed: their records stay
+    monkeypatch.setattr(command, "sleep", renewing)
+    said = flip27("retire", tmp_path / "query", *states, *REMOVE)
+    assert (said.code, waits) == (1, [10] * 3)
+    assert "a query uses" in said.data["error"]["what"]
+    said = flip27("retire", tmp_path / "query", *states, *REMOVE)
+    assert (said.code, waits) == (0, [10] * 6)
+    for driver in drivers:
+        driver.close()
 
 
 def test_what_a_query_leaves_that_has_logged_no_batch_is_retired(tmp_path: Path) -> None:

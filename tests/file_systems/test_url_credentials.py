@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import escape
 
 import pytest
 from fsspec import register_implementation
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flip27_source.access_errors import may_pass
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.options import PATHS
-from flip27_source.errors import Flip27Error, OptionError, StateLocationError, kept_text
+from flip27_source.errors import (
+    Flip27Error,
+    NewColumnsError,
+    OptionError,
+    StaleDriverError,
+    StateLocationError,
+    kept_text,
+)
 from flip27_source.file_systems.paths import (
     canonical_path,
     error_text,
@@ -28,9 +43,13 @@ from flip27_source.file_systems.url_credentials import masked
 from flip27_source.options import Options
 from flip27_source.savepoints.format import open_savepoint
 from flip27_source.snapshots.store import open_store
+from flip27_source.source import Source
+from flip27_source.testing.inline_environment import inline_environment
 from tests.deadline import soon
+from tests.toy_sources import INITIAL
 
 ACCOUNT = "account.dfs.core.windows.net"
+FIX = "fix the cause that this text names"
 SIGNED = "https://account.blob.core.windows.net/landing?sv=2024&sig=s3cr3t%3D"
 
 
@@ -113,6 +132,30 @@ def test_a_secret_is_hidden_in_every_spelling_of_texts() -> None:
         assert hidden.in_text(f"/tokeninfo?access_token={spelled}: 400") == "/tokeninfo?access_token=***: 400"
 
 
+@pytest.mark.parametrize(
+    "secret", ['pa"ss', "it's\"x", "pässwörd", "a&b<c>d", "x/y+z==w", "one\ntwo\n", "a\\b", "\U0001f511key"]
+)
+def test_a_secret_with_any_letters_is_hidden_in_json_quotations_urls_and_markup(secret: str) -> None:
+    text, in_url = json.dumps({"p": secret}), quote(secret, safe="")
+    spelled = {
+        *(text, json.dumps({"p": secret}, ensure_ascii=False), json.dumps(text), repr(text)),
+        *(repr({"p": secret}), repr(f"{secret}'"), repr(f"{secret}'\""), repr(secret.encode())),
+        *(in_url, re.sub("%..", lambda found: found[0].lower(), in_url)),
+        *(
+            html.escape(secret),
+            html.escape(secret, quote=False),
+            escape(secret, {"'": "&apos;", '"': "&quot;"}),
+        ),
+    }
+    hidden = Hidden({"password": secret})
+    assert {said for said in spelled if "***" not in hidden.in_text(said)} == set()
+
+
+@pytest.mark.parametrize("value", ["", "a", "1", True, None, {}, []])
+def test_what_is_too_short_or_no_text_hides_nothing(value: object) -> None:
+    assert Hidden({"gss_auth": value}).in_text("a1 True {} [] None") == "a1 True {} [] None"
+
+
 class TellsItsToken(MemoryFileSystem):
     """As gcsfs, whose error of a request that checks the token has the token in it."""
 
@@ -152,6 +195,92 @@ def test_an_error_of_a_file_system_never_contains_a_secret_of_its_options(
     with pytest.raises(Flip27Error, match=r"access_token=\*\*\*") as caught:
         act({"token": "ya29.s3cr3t", "fails": fails})
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (StaleDriverError("in s3cr3t", remedy="see s3cr3t"), StaleDriverError("in ***", remedy="see ***")),
+        (NewColumnsError("s3cr3t", columns="a int"), NewColumnsError("***", columns="a int")),
+        (
+            TimeoutError("s3cr3t"),
+            Flip27Error("TimeoutError: ***", remedy="fix the cause that this text names"),
+        ),
+        (OSError("nothing to hide"), OSError("nothing to hide")),
+    ],
+)
+def test_an_error_of_a_call_has_no_secret_and_keeps_what_is_known_of_it(
+    error: Exception, shown: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(shown)) as caught:
+        Hidden({"token": "s3cr3t"}).in_errors(fail)()
+    assert (str(caught.value), vars(caught.value)) == (str(shown), vars(shown))
+    assert may_pass(caught.value) is may_pass(error)
+
+
+class TellsLater(MemoryFileSystem):
+    """Files of the memory, whose listing or deletion fails, and tells the token."""
+
+    protocol = "tells-later"
+    fails = ""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self.token = token
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        self.ask("list")
+        return super().ls(path, detail=detail)
+
+    def rm_file(self, path: str) -> None:
+        self.ask("delete")
+        super().rm_file(path)
+
+    def ask(self, what: str) -> None:
+        if what == self.fails:
+            raise ConnectionError(f"no answer to /tokeninfo?access_token={self.token}")
+
+
+@pytest.mark.parametrize("fails", ["list", "delete"])
+def test_what_a_query_logs_and_stores_of_an_error_of_a_file_system_has_no_secret_of_its_options(
+    fails: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_implementation("tells-later", TellsLater, clobber=True)
+    files, landing = TellsLater("ya29.s3cr3t"), f"tells-later://{tmp_path.name}-{fails}"
+    files.pipe_file(f"{landing}/a.txt", b"a\n")
+    options = {"path": landing, "stateLocation": str(tmp_path), "storage.token": files.token}
+    source = Source.resolve({**options, "reader": "text", "cleanSource": "delete", "discoveryRetries": "1"})
+    inline = inline_environment(now_ms=lambda: 0, steady_ms=lambda: 0)
+    environment = inline if fails == "delete" else None
+
+    def planned(at: dict[str, Any]) -> dict[str, Any]:
+        files.pipe_file(f"{landing}/{at['checkpoint']}.txt", b"a\n")
+        holder = CoordinatorHolder(source, Boundedness.BOUNDED, environment=environment)
+        try:
+            return holder.latest_offset(at, None)
+        finally:
+            holder.close()
+
+    at = planned(INITIAL)
+    monkeypatch.setattr(TellsLater, "fails", fails)
+    if fails == "list":
+        with pytest.raises(Flip27Error, match=r"access_token=\*\*\*") as caught:
+            planned(at)
+        assert "s3cr3t" not in str(caught.value)
+    else:
+        for _ in range(3):  # the action is recorded, performed, and recorded with its error
+            at = planned(at)
+    stored = [path.read_bytes() for path in tmp_path.rglob("*.json")]
+    assert any(b"access_token=***" in data for data in stored)
+    assert not any(b"s3cr3t" in data for data in stored)
+    assert "s3cr3t" not in caplog.text
 
 
 @pytest.mark.parametrize("length", [10_000, 100_000])

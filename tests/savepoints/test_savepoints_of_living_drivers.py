@@ -15,7 +15,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.cli.main import main
-from flip27_source.errors import StateLocationError
+from flip27_source.errors import MissingStateError, StateLocationError
 from flip27_source.savepoints import CreatedSavepoint
 from flip27_source.snapshots import driver_epochs
 from flip27_source.snapshots.driver_epochs import DriverEpoch, DriverWatch
@@ -397,6 +397,60 @@ def test_a_driver_on_another_host_is_judged_by_its_record_alone(
         store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
         assert watched(store, clocks).living() is not None
     store.files[file] = json.dumps({**record, "process": 2**22 + 1}).encode()
+    assert watched(store, clocks).living() is None
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_driver_whose_record_cannot_be_read_is_judged_by_its_renewals(
+    is_damaged: bool, clocks: Clocks
+) -> None:
+    class Forgetful(MemoryStore):
+        """As a file system on a network that remembers that a name was missing until its folder is listed."""
+
+        missing = ""
+
+        def read(self, name: str, limit: int | None = None) -> bytes:
+            if name == self.missing:
+                self.missing = ""
+                raise MissingStateError(f"no {name}", remedy="look again")
+            return super().read(name, limit)
+
+    store = Forgetful()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    (file,) = (name for name in store.files if name.endswith(".json"))
+    if is_damaged:
+        store.files[file] = b'{"host": "a'
+    store.missing = file
+    watch = watched(store, clocks)
+    assert watch.living() is not None
+    clocks.now_s += 41
+    assert watch.living() is None
+    assert watch.is_doubtful
+    epoch.renew(1_041_000)
+    assert watch.living() is not None
+    epoch.end()
+    assert watch.living() is None
+    assert not watch.is_doubtful
+
+
+@pytest.mark.parametrize("started_ms", [1_000, 1_000_000, 9_000_000])
+def test_a_driver_that_starts_while_it_is_looked_for_lives_whatever_its_clock_says(
+    started_ms: int, clocks: Clocks
+) -> None:
+    store = MemoryStore()
+    watch = watched(store, clocks)
+    assert watch.living() is None
+    DriverEpoch(store, LINEAGE, started_ms, is_renewed=True)
+    assert watch.living() is not None
+    assert not watch.is_doubtful
+
+
+def test_a_driver_that_has_recorded_its_end_does_not_live_even_if_its_renewal_stays(clocks: Clocks) -> None:
+    store = MemoryStore()
+    epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    renewal = {name: data for name, data in store.files.items() if name.endswith(".alive")}
+    epoch.end(1_001_000)
+    store.files |= renewal
     assert watched(store, clocks).living() is None
 
 

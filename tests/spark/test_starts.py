@@ -110,6 +110,14 @@ def test_a_start_that_raises_because_spark_gave_up_is_tried_again() -> None:
         start_in_turn([start], attempts=2)
 
 
+@pytest.mark.parametrize("returned", [None, Driver().start])
+def test_a_function_that_returns_no_query_is_named_and_the_others_keep_their_handles(returned: Any) -> None:
+    with pytest.raises(StartError, match=r"number 1: .* returned .*, which is no streaming query") as raised:
+        start_in_turn([lambda: returned, Driver().start()])
+    assert raised.value.queries[0] is None
+    assert raised.value.queries[1] is not None
+
+
 @pytest.mark.parametrize("wrong", [{"at_once": 0}, {"at_once": -1}, {"attempts": 0}])
 def test_a_number_below_one_is_refused_before_a_query_starts(wrong: dict[str, int]) -> None:
     with pytest.raises(OptionError, match="expected: a number of at least 1"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.errors import Flip27Error, SchemaError
+from flip27_source.file_systems.secrets_in_texts import Hidden
 
 from ..tune.bytecode import spark_home
 from .time_limits import ANSWER_S, within
@@ -125,6 +126,9 @@ def session(settings: SessionSettings) -> Iterator[SparkSession]:
         # The text of the JVM's error begins with its class; that of py4j contains all calls.
         of_jvm = getattr(error, "java_exception", None)
         said = _first_line(error) if of_jvm is None else _first_line(of_jvm.toString())
+        # An error of parsing a URL has a part of it, from which it cannot be seen that it has a token.
+        given = (part.partition("=") for part in (settings.server or "").split(";"))
+        said = Hidden({name: value for name, _, value in given}).in_text(said)
         raise _no_session(
             said if of_jvm is not None else f"{type(error).__name__}: {said}", remedy
         ) from error

@@ -105,7 +105,7 @@ def retire(
 
 def _wait(seconds: float) -> None:
     say_meanwhile(
-        "a driver that has not recorded its end seems silent, but the clocks of two hosts may differ: "
+        "a driver that has not recorded its end may be alive, since the clocks of two hosts may differ: "
         f"waiting {seconds:g} s"
     )
     sleep(seconds)

@@ -22,6 +22,7 @@ from flip27_source.snapshots.documents import CheckpointDocument
 from flip27_source.snapshots.locations import Lineage, lineages_in
 from flip27_source.snapshots.removal import (
     LineageRemoval,
+    check_all,
     remove_if_empty,
     remove_schemas,
     remove_spark_checkpoint,
@@ -196,14 +197,13 @@ class RetiredQuery:
         """Remove the things; yields each once it is removed. It can be interrupted and repeated.
 
         Args:
-            wait: waits for some seconds, to watch a driver that seems silent.
+            wait: waits for some seconds, to watch a driver that may be alive.
 
         Raises:
             Flip27Error: a query uses one of them, or it cannot be removed; the rest stays.
         """
         removals = [removal for removal, _ in self._stored if STATE not in self.kept]
-        for removal, _ in self._stored:
-            removal.check(wait)
+        check_all([removal for removal, _ in self._stored], wait)
         for removal in removals:
             removal.take_over()
         try:
