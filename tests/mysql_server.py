@@ -39,7 +39,7 @@ INSTALL_DEADLINE_S = 600
 SETTINGS = {
     "server_id": "1", "log_bin": "binlog", "binlog_format": "ROW", "binlog_row_metadata": "FULL",
     "sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2", "innodb_buffer_pool_size": "32M",
-    "innodb_log_file_size": "8M", "max_connections": "200", "character_set_server": "utf8mb4",
+    "innodb_log_file_size": "8M", "max_connections": "1000", "character_set_server": "utf8mb4",
     "skip_name_resolve": "ON", "performance_schema": "OFF",
 }  # fmt: skip
 
