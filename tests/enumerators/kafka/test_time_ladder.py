@@ -132,11 +132,11 @@ def test_nothing_later_than_the_horizon_is_read_of_a_partition_whose_time_is_kno
             assert all(at_ms is None or at_ms <= latest_ms for at_ms in logs.times[one][start:end])
 
 
-def test_without_a_limit_and_a_horizon_all_is_read_whatever_is_known() -> None:
+def test_without_a_horizon_a_batch_ends_where_the_limits_say() -> None:
     vague = PartitionTimes(end=100, found=(Found(0, 0, 0),), above_ms=NOW_MS, until_ms=NOW_MS)
     ladder = TimeLadder(step_ms=STEP_MS, steps=(1000, 2000), partitions={key(0): vague})
     assert ladder.end_at(key(0), 0, 100, None) == 100
-    assert ladder.end_at(key(0), 0, 99, None) == 1
+    assert ladder.end_at(key(0), 0, 99, None) == 99
 
 
 @given(logs_and_positions(IN_ORDER))
