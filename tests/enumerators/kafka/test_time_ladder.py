@@ -291,6 +291,22 @@ def test_the_requests_of_a_poll() -> None:
     assert reached(ladder, key(0), len(day)) == 86_400_000
 
 
+@pytest.mark.parametrize("most_rows", [100, 3000, 80_000])
+def test_steps_are_close_to_each_other_where_a_full_batch_ends(most_rows: int) -> None:
+    day = range(0, 86_400_000, 1000)
+    logs = logs_of(day, day[::100], [*day[:40_000:400], *day[40_000:]])
+    limited = TimeLadder(step_ms=2000, most_rows=most_rows)
+    ladder = logs.ladder({key(0): 0, key(1): 0, key(2): 0}, limited)
+    asked = logs.requests
+    rows = [sum(ladder.partitions[one].first_at(at_ms)[0] for one in logs.ends) for at_ms in ladder.steps]
+    fitting = max(count for count in rows if count <= most_rows)
+    assert fitting >= 0.8 * most_rows
+    assert asked <= 70
+    logs.requests = 0
+    assert logs.ladder(ladder.positions, ladder) is ladder
+    assert logs.requests == 0
+
+
 def test_what_is_reached_does_not_go_back_for_a_record_that_is_out_of_order() -> None:
     logs = logs_of([1000, 5000])
     ladder = logs.ladder({key(0): 2}, step_ms=10_000)
