@@ -166,7 +166,9 @@ class Alignment(Generic[SplitT]):
             return
         most_us = _NEVER_US if others is None else others.latest_us
         first_us = room_us = found.latest_us
-        step_us = drift_us
+        waits_us = None if self._reach is None else self._reach.waits_us
+        # As far as the batch goes already: each try divides the limits anew.
+        step_us = drift_us if waits_us is None else max(drift_us, first_us - waits_us)
         full_us: int | None = None
         for _ in range(_MOST_TRIES):
             if full_us is None and room_us >= most_us:
