@@ -48,7 +48,7 @@ from flip27_source.event_time import EventTimeRange
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
-from flip27_source.source_options import ON_DATA_LOSS, STATE_LOCATION
+from flip27_source.source_options import MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
 from flip27_source.values.times import datetime_or_none
 
 _MOST_NAMED = 5
@@ -120,7 +120,10 @@ class KafkaEnumerator(
         self._polls_again = False
         self._polls_for: dict[str, int] = {}
         step_s = None if context.reads_once else opts.time_step_s(options)
-        self._ladder = None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)))
+        rows = options[MAX_ROWS_PER_TRIGGER]
+        self._ladder = (
+            None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)), most_rows=rows)
+        )
         self._has_warned = False
         # The positions and ends for whose times polls of their own were made, and how many.
         self._asked_at: dict[TopicPartition, tuple[tuple[int, int], int]] = {}

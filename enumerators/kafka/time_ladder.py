@@ -29,6 +29,9 @@ MOST_ROUNDS = 6
 _QUESTIONS = 12
 """The most times of one partition in such a round."""
 
+_FINER = 8
+"""Into how many parts the distance of two steps is divided around the end of a full batch."""
+
 _MOST_POINTS = 100
 """The most times that are known of one partition: the earliest that lie ahead."""
 
@@ -208,11 +211,13 @@ class TimeLadder:
 
     Attributes:
         step_ms: the smallest distance of two steps.
+        most_rows: the limit of a batch; None: there is none.
         steps: the times at which batches end, in milliseconds since 1970 (UTC), ascending.
         positions: where the partitions were, for those of which all is known that the poll wanted to know.
     """
 
     step_ms: int
+    most_rows: int | None = None
     steps: tuple[int, ...] = ()
     partitions: Mapping[TopicPartition, PartitionTimes] = field(default_factory=dict)
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -240,26 +245,20 @@ class TimeLadder:
     def end_at(self, key: TopicPartition, start: int, end: int, latest_ms: int | None) -> int:
         """Where a batch ends that may read a partition from ``start`` to ``end``, and nothing after a time.
 
-        It ends at a step, or where the time is known to a step, if there is such a place.
+        With a latest time it ends at a step, or earlier.
         """
         times = self.partitions.get(key)
         if times is None or times.reached_ms(start) is None:
             begins = None if times is None else times.begins_after(start)
             return end if begins is None else min(end, begins)
-        if latest_ms is None and end >= times.end:
+        if latest_ms is None:
             return end
-        if latest_ms is not None:
-            # A batch that ends before the time itself is not more than the drift ahead of what waits.
-            count = bisect_right(self.steps, latest_ms)
-            if self.steps and not count:
-                return start
-            offset, _ = times.first_at(self.steps[count - 1] if count else latest_ms + 1)
-            end = min(end, max(start, offset))
-        reached, later = times.around(end)
-        if reached is None or later is None or later - reached <= self.step_ms:
-            return end
-        offsets = (times.first_at(step)[0] for step in reversed(self.steps))
-        return next((offset for offset in offsets if start < offset <= end), end)
+        # A batch that ends before the time itself is not more than the drift ahead of what waits.
+        count = bisect_right(self.steps, latest_ms)
+        if self.steps and not count:
+            return start
+        offset, _ = times.first_at(self.steps[count - 1] if count else latest_ms + 1)
+        return min(end, max(start, offset))
 
 
 def steps_from(waits_ms: int, top_ms: int, step_ms: int) -> tuple[int, ...]:
@@ -314,9 +313,14 @@ def looked_up(
             break
     steps = search.steps()
     search.ask(search.unknown(steps))
+    for _ in range(MOST_ROUNDS):
+        if not (finer := search.finer(steps, before.most_rows)):
+            break
+        steps = tuple(sorted({*steps, *finer}))
+        search.ask(search.unknown(finer))
     vague = {key for key in search.moved if search.times[key].wanted(at[key], step_ms)}
     answered = {key: position for key, position in at.items() if key not in search.unanswered | vague}
-    return TimeLadder(step_ms=step_ms, steps=steps, partitions=search.times, positions=answered)
+    return replace(before, steps=steps, partitions=search.times, positions=answered)
 
 
 _NOTHING = PartitionTimes(until_ms=0)
@@ -361,6 +365,24 @@ class _Search:
         if not waits:
             return ()
         return steps_from(min(waits), min(max(tops), self.until_ms + 1), self.step_ms)
+
+    def finer(self, steps: Sequence[int], most_rows: int | None) -> range:
+        """Steps between the two among which a full batch ends, unless these are close enough."""
+        if not steps or most_rows is None:
+            return range(0)
+
+        def rows_at(step: int) -> int:
+            return sum(max(0, self.times[key].first_at(step)[0] - at) for key, at in self.at.items())
+
+        above = bisect_right(steps, most_rows, key=rows_at)
+        if above in (0, len(steps)):
+            return range(0)
+        first, last, apart = steps[above - 1], steps[above], self.step_ms
+        if rows_at(last) - rows_at(first) <= most_rows // _FINER:
+            return range(0)
+        while (last - first) // apart > _FINER:
+            apart *= 2
+        return range((first // apart + 1) * apart, last, apart)
 
     def unknown(self, steps: Sequence[int]) -> dict[TopicPartition, list[int]]:
         """The steps at which it is not known where a partition ends."""

@@ -34,6 +34,9 @@ HELD_MS = 100
 
 _NEVER_US = 2**63
 
+_MOST_TRIES = 32
+"""The most horizons that are tried for a batch."""
+
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
 
@@ -147,30 +150,41 @@ class Alignment(Generic[SplitT]):
         self.horizon = min(found, key=lambda one: one.latest_us, default=None)
         self.paused = 0 if self.horizon is None else fitting
 
-    def stretch(self, reach_within: Callable[[], Reach]) -> None:
+    def stretch(self, within: Callable[[], tuple[Reach, bool]]) -> None:
         """Move the horizon as far as the slowest split can follow, by what others leave of the limits.
 
-        Later horizons are tried, further and further. If the slowest can follow, one is kept. Otherwise the
-        slowest gets at least as far if the others keep to an earlier one: how far it gets, plus the drift.
+        Later ones are tried, further and further until the batch is full, and then those between. If the
+        slowest can follow, one is kept. Otherwise the slowest gets at least as far if the others keep to an
+        earlier one: how far it gets, plus the drift. That it gets no further does not end the search: the
+        enumerator may cut at few times only.
 
         Args:
-            reach_within: tells how far the source gets with the present horizon.
+            within: tells how far the source gets with the present horizon, and whether the batch is full.
         """
         found, drift_us, others = self.horizon, self.drift_us, self._others
         if found is None or drift_us is None or found is others:
             return
         most_us = _NEVER_US if others is None else others.latest_us
-        step_us = drift_us
-        while found.latest_us < most_us:
-            tried_us = min(found.latest_us + step_us, most_us)
+        first_us = room_us = found.latest_us
+        waits_us = None if self._reach is None else self._reach.waits_us
+        # As far as the batch goes already: each try divides the limits anew.
+        step_us = drift_us if waits_us is None else max(drift_us, first_us - waits_us)
+        full_us: int | None = None
+        for _ in range(_MOST_TRIES):
+            if full_us is None and room_us >= most_us:
+                break
+            if full_us is not None and full_us - room_us <= max(drift_us, (full_us - first_us) // 16):
+                break
+            further_us = room_us + step_us if full_us is None else (room_us + full_us) // 2
+            tried_us = min(further_us, most_us)
             self.horizon = Horizon(latest_us=tried_us, by=found.by)
-            reach = reach_within()
+            reach, is_full = within()
             reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
-            if reached_us <= found.latest_us:
+            if min(reached_us, tried_us) > found.latest_us:
+                found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
+            if is_full and reached_us >= tried_us:
                 break
-            found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
-            if reached_us < tried_us:
-                break
+            room_us, full_us = (room_us, tried_us) if is_full else (tried_us, full_us)
             step_us *= 2
         self.horizon = found if others is None or found.latest_us <= most_us else others
 

@@ -24,12 +24,15 @@ from .context import CoordinatorContext, CoordinatorSettings
 from .horizon import Reach
 from .ledger import Ledger
 from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
-from .shares import fair_ranges
+from .shares import fair_ranges, used_of
 from .split_rules import SplitRules
 from .waiting_queues import WaitingQueues
 
 Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
 """Live splits, each with what a batch reads of it."""
+
+_FULL = 0.5
+"""The part of its limits that a full batch uses at least: splits may not be cut at every row."""
 
 
 class Batch(Generic[SplitT]):
@@ -401,7 +404,13 @@ class BatchCollector(Generic[SplitT]):
         def cut() -> Ranges[SplitT]:
             return fair_ranges(readable, left, bound)
 
-        alignment.stretch(lambda: self._reach_of_cuts(readable, cut(), steady_ms))
+        def stretched() -> tuple[Reach, bool]:
+            cuts = cut()
+            return self._reach_of_cuts(readable, cuts, steady_ms), used_of(left, cuts) >= 1
+
+        # Otherwise it is not the limits that end the slowest.
+        if used_of(left, by_limits) >= _FULL:
+            alignment.stretch(stretched)
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])

@@ -98,6 +98,13 @@ def fair_ranges(
     return [(share.split, share.cut) for share in served if share.cut is not None]
 
 
+def used_of(left: Budget, ranges: Sequence[tuple[SplitT, BoundedRange[SplitT]]]) -> float:
+    """The part of the limits that ranges use: 1 if they use up one of them."""
+    sizes = [size_of(cut.read) for _, cut in ranges]
+    limits = {name: most for name in _NAMES if (most := getattr(left, name))}
+    return max((sum(getattr(one, name) or 0 for one in sizes) / limits[name] for name in limits), default=0)
+
+
 def _part(amounts: dict[str, int], rest: dict[str, int], position: int, number: int) -> dict[str, int] | None:
     """The part of the split at ``position`` of ``number``; None if nothing is left of some limit."""
     parts = {

@@ -79,6 +79,51 @@ def test_partitions_are_read_in_step(kafka: KafkaBroker, more: Mapping[str, obje
     assert ahead(engine, [dense, sparse]) <= 10.01
 
 
+DAY_MINUTES = 1440
+
+
+def evenly(count: int, minutes: float, first: float = 0) -> list[float]:
+    return [first + number * minutes / count for number in range(count)]
+
+
+@pytest.mark.parametrize("drift_minutes", [1, 30])
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param([evenly(5000, 10 * DAY_MINUTES), evenly(50, 10 * DAY_MINUTES)], id="100:1"),
+        pytest.param([evenly(count, 10 * DAY_MINUTES) for count in (5000, 500, 50)], id="100:10:1"),
+        pytest.param([evenly(2000, 10 * DAY_MINUTES) for _ in range(3)], id="even"),
+        pytest.param(
+            [evenly(4000, DAY_MINUTES), *(evenly(40, DAY_MINUTES, 0.3 * one) for one in range(8))],
+            id="one of nine",
+        ),
+        pytest.param(
+            [evenly(3000, DAY_MINUTES, 9 * DAY_MINUTES), evenly(3000, 10 * DAY_MINUTES)], id="one is ahead"
+        ),
+        pytest.param(
+            [[*evenly(2000, DAY_MINUTES), *evenly(50, 9 * DAY_MINUTES, DAY_MINUTES)],
+             [*evenly(50, 9 * DAY_MINUTES), *evenly(2000, DAY_MINUTES, 9 * DAY_MINUTES)]],
+            id="first one, then the other",
+        ),
+    ],
+)  # fmt: skip
+def test_a_limited_batch_is_nearly_full_whichever_partition_has_most_records(
+    kafka: KafkaBroker, times: Sequence[Sequence[float]], drift_minutes: int
+) -> None:
+    topic, limit = filled(kafka, *times), 300
+    engine = stream(
+        kafka, topic, maxEventTimeDrift=f"{drift_minutes} minutes", maxOffsetsPerTrigger=limit,
+        parallelism=1,
+    )  # fmt: skip
+    read_all(engine)
+    sizes = [len(batch.rows) for batch in engine.batches]
+    full = sizes[: sum(map(len, times)) // limit - 1]
+    # The records that wait can always be read in the order of their times.
+    assert min(full) >= 0.8 * limit, sizes
+    assert max(sizes) <= limit
+    assert ahead(engine, times) <= 2 * drift_minutes + 0.01
+
+
 def test_all_is_read_across_crashes_and_by_a_run_that_ends(kafka: KafkaBroker) -> None:
     times = [range(30), range(10, 90, 5), range(0, 100, 3)]
     topic = filled(kafka, *times)

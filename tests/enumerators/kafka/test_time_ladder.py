@@ -133,11 +133,11 @@ def test_nothing_later_than_the_horizon_is_read_of_a_partition_whose_time_is_kno
             assert all(at_ms is None or at_ms <= latest_ms for at_ms in logs.times[one][start:end])
 
 
-def test_without_a_limit_and_a_horizon_all_is_read_whatever_is_known() -> None:
+def test_without_a_horizon_a_batch_ends_where_the_limits_say() -> None:
     vague = PartitionTimes(end=100, found=(Found(0, 0, 0),), above_ms=NOW_MS, until_ms=NOW_MS)
     ladder = TimeLadder(step_ms=STEP_MS, steps=(1000, 2000), partitions={key(0): vague})
     assert ladder.end_at(key(0), 0, 100, None) == 100
-    assert ladder.end_at(key(0), 0, 99, None) == 1
+    assert ladder.end_at(key(0), 0, 99, None) == 99
 
 
 @given(logs_and_positions(IN_ORDER))
@@ -290,6 +290,22 @@ def test_the_requests_of_a_poll() -> None:
     ladder = logs.ladder({key(0): len(day)}, ladder, step_ms=60_000)
     assert logs.requests - at_end == 2, "the largest time, and the first record after the last one"
     assert reached(ladder, key(0), len(day)) == 86_400_000
+
+
+@pytest.mark.parametrize("most_rows", [100, 3000, 80_000])
+def test_steps_are_close_to_each_other_where_a_full_batch_ends(most_rows: int) -> None:
+    day = range(0, 86_400_000, 1000)
+    logs = logs_of(day, day[::100], [*day[:40_000:400], *day[40_000:]])
+    limited = TimeLadder(step_ms=2000, most_rows=most_rows)
+    ladder = logs.ladder({key(0): 0, key(1): 0, key(2): 0}, limited)
+    asked = logs.requests
+    rows = [sum(ladder.partitions[one].first_at(at_ms)[0] for one in logs.ends) for at_ms in ladder.steps]
+    fitting = max(count for count in rows if count <= most_rows)
+    assert fitting >= 0.8 * most_rows
+    assert asked <= 70
+    logs.requests = 0
+    assert logs.ladder(ladder.positions, ladder) is ladder
+    assert logs.requests == 0
 
 
 def test_what_is_reached_does_not_go_back_for_a_record_that_is_out_of_order() -> None:
