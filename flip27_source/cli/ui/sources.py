@@ -86,7 +86,7 @@ class Sources:
         """Bring ``found``, worst first, and ``unread`` up to date; ``again``: even if they just were."""
         if not again and 0 <= (now - self.at).total_seconds() < SAME_LOOK_S:
             return
-        self.at, self.unread = now, []
+        unread: list[Unread] = []
         found: dict[tuple[str, str], Source] = {}
         for number, watcher in enumerate(self._watchers):
             try:
@@ -96,7 +96,9 @@ class Sources:
                     found.setdefault((history.lineage.parent or place.location, frame.lineage), source)
             except Flip27Error as error:
                 at = redacted(watcher.place.location)
-                self.unread.append(Unread(number=number, location=at, error=error))
+                unread.append(Unread(number=number, location=at, error=error))
+        # Only now: after an unexpected error nobody may take the sources of before for those of this time.
+        self.at, self.unread = now, unread
         self.found = sorted(found.values(), key=lambda source: _WORST_FIRST.index(source.frame.condition))
         keys = {source.key for source in self.found}
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
@@ -111,14 +113,15 @@ class Sources:
     def batches(
         self, source: Source, names: Sequence[CheckpointName]
     ) -> Iterator[tuple[CheckpointName, Batch]]:
-        """These checkpoints, with their batches; all but the newest are read once."""
+        """These checkpoints, with their batches; those before the newest are read once."""
         line = source.history.line()
-        known = {(source.key, name) for name in line.status}
+        # Others are not over: tasks may report, and Spark may log the batch.
+        known = {(source.key, name) for name in line.names[:-1]}
         self._batches = {k: batch for k, batch in self._batches.items() if k[0] != source.key or k in known}
         for name in names:
             batch = self._batches.get((source.key, name)) or read_batch(source.history, name)
             if batch is None:
                 continue  # clean-up has removed it
-            if name != line.names[-1]:
+            if (source.key, name) in known:
                 self._batches[source.key, name] = batch
             yield name, batch
