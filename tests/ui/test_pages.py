@@ -144,6 +144,23 @@ def test_a_location_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path,
     assert "1 lost" in text
 
 
+def test_a_damaged_lineage_does_not_hide_the_others_of_its_state_location(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        query = DiskQuery.new(tmp_path / name, stateLocation=str(tmp_path / "state"))
+        query.land("x.parquet")
+        query.batch()
+        query.engine.stop()
+    damaged, sound = sorted((tmp_path / "state").glob("files-*"))
+    for document in (damaged / "checkpoints").iterdir():
+        document.write_bytes(b"{")
+    with served(pages_of([tmp_path / "state"])) as found:
+        text = text_of(found.get().text)
+        assert found.get(f"/s/0/{sound.name}/batches").status == 200
+        assert found.get(f"/s/0/{damaged.name}/batches").status == 500
+    assert "1 source, 1 location cannot be read" in text
+    assert f"{damaged} \u2716 cannot be read" in text
+
+
 def test_a_source_at_two_locations_is_shown_once(hostile: DiskQuery) -> None:
     with served(pages_of([hostile.checkpoint, hostile.checkpoint / "flip27"])) as found:
         assert found.get().text.count("<section") == 1

@@ -109,10 +109,9 @@ def _write(path: str, text: str) -> None:
     """Write the report; raises OptionError if it cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter for NUL
         raise OptionError(
-            f"{path} cannot be written: {error.strerror}",
-            remedy="give --export a file in a folder that exists",
+            f"{path} cannot be written: {error}", remedy="give --export a file in a folder that exists"
         ) from None
 
 

@@ -57,9 +57,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """A location that cannot be read; ``number``: its place among the locations."""
+    """A location or lineage that cannot be read; ``key``: that of its source, or how those of it begin."""
 
-    number: int
+    key: str
     location: str
     error: Flip27Error
 
@@ -89,14 +89,18 @@ class Sources:
         unread: list[Unread] = []
         found: dict[tuple[str, str], Source] = {}
         for number, watcher in enumerate(self._watchers):
+            errors: dict[str, Flip27Error] = {}
             try:
-                for history, frame in watcher.look(now):
+                for history, frame in watcher.look(now, errors):
                     key, place = f"{number}/{frame.lineage}", watcher.place
                     source = Source(key=key, place=place, history=history, frame=frame)
                     found.setdefault((history.lineage.parent or place.location, frame.lineage), source)
             except Flip27Error as error:
-                at = redacted(watcher.place.location)
-                unread.append(Unread(number=number, location=at, error=error))
+                errors[""] = error
+            at = redacted(watcher.place.location)
+            for name, met in errors.items():
+                location = f"{at.rstrip('/')}/{name}" if name else at
+                unread.append(Unread(key=f"{number}/{name}", location=location, error=met))
         # Only now: after an unexpected error nobody may take the sources of before for those of this time.
         self.at, self.unread = now, unread
         self.found = sorted(found.values(), key=lambda source: _WORST_FIRST.index(source.frame.condition))
@@ -106,7 +110,7 @@ class Sources:
     def source(self, key: str) -> Source | None:
         """The source of a URL; None if it does not exist; raises Flip27Error if it cannot be read."""
         for item in self.unread:
-            if key.startswith(f"{item.number}/"):
+            if item.key in (key, key.partition("/")[0] + "/"):
                 raise item.error
         return next((source for source in self.found if source.key == key), None)
 
