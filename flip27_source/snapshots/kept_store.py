@@ -67,6 +67,7 @@ class KeptStore(Store):
         self._read: set[str] = set()
         # Batches of the offset log that were read when two newer ones existed.
         self._settled: set[str] = set()
+        self._newest_offset = -1
 
     def forget(self) -> None:
         self._lists.clear()
@@ -84,9 +85,8 @@ class KeptStore(Store):
             raise
         if name.startswith(f"{OFFSETS}/"):
             if kept not in (None, content):  # the end of the log was deleted, and written again
-                self._stores.drop(self.location, OFFSETS)
-                self._settled.clear()
-            newest = sorted((int(other) for other in self.list(OFFSETS) if other.isdigit()), reverse=True)
+                self._forget_offsets()
+            newest = sorted(map(int, filter(str.isdigit, self.list(OFFSETS))), reverse=True)
             if name not in [f"{OFFSETS}/{number}" for number in newest[:2]]:
                 self._settled.add(name)
         self._stores.keep(key, content)
@@ -95,8 +95,17 @@ class KeptStore(Store):
 
     def list(self, folder: str) -> list[str]:
         if folder not in self._lists:
-            self._lists[folder] = self._inner.list(folder)
+            listed = self._lists[folder] = self._inner.list(folder)
+            if folder == OFFSETS:
+                newest = max(map(int, filter(str.isdigit, listed)), default=-1)
+                if newest < self._newest_offset:  # the log was deleted; what is there now may be another one
+                    self._forget_offsets()
+                self._newest_offset = newest
         return self._lists[folder]
+
+    def _forget_offsets(self) -> None:
+        self._stores.drop(self.location, OFFSETS)
+        self._settled.clear()
 
     def exists(self) -> bool:
         return self._inner.exists()

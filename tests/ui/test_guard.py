@@ -83,6 +83,20 @@ def test_with_a_token_nothing_is_shown_without_it(page_with_token: Served) -> No
         assert "files-" not in answer.text
 
 
+@pytest.mark.parametrize("host", ["x/static/style.css?", "x/static/style.css#", "x/login?"])
+def test_the_name_of_the_host_is_no_part_of_the_path(host: str, page_with_token: Served) -> None:
+    """Starlette makes ``request.url`` from both; versions before 1.0 let the name end the path."""
+    answer = page_with_token.get(Host=host)
+    assert answer.status in (400, 401)
+    assert "files-" not in answer.text
+
+
+def test_pages_on_other_ports_have_cookies_of_their_own(page_with_token: Served, query: Path) -> None:
+    with served(pages_of([query]), token=TOKEN) as other:
+        names = [login(found, TOKEN)[1].partition("=")[0] for found in (page_with_token, other)]
+    assert names == [f"flip27_ui_{page_with_token.port}", f"flip27_ui_{other.port}"]
+
+
 def test_programs_give_the_token_in_each_request(page_with_token: Served) -> None:
     assert page_with_token.get(Authorization=f"Bearer {TOKEN}").status == 200
 
@@ -123,6 +137,10 @@ def test_another_address_needs_a_token(query: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PAGE_TOKEN", "short")
     said = flip27("ui", "--state", query, "--host", EVERYWHERE, "--token-env", "PAGE_TOKEN", "--json")
     assert "16 characters" in said.data["error"]["what"]
+    for token in ("p\u00e4sswort" * 3, "\udcff" * 16, f" {TOKEN}"):  # no header can have these
+        monkeypatch.setenv("PAGE_TOKEN", token)
+        said = flip27("ui", "--state", query, "--host", EVERYWHERE, "--token-env", "PAGE_TOKEN", "--json")
+        assert "ASCII" in said.data["error"]["what"]
     monkeypatch.setenv("PAGE_TOKEN", TOKEN)
     said = flip27("ui", "--state", query, "--host", EVERYWHERE, "--token-env", "PAGE_TOKEN", "--json")
     assert said.code == 0

@@ -6,6 +6,7 @@ import datetime as dt
 import html
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -137,8 +138,27 @@ def test_a_location_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path,
         text = text_of(found.get().text)
     assert "cannot be read" in text
     assert "is empty or does not exist" in text
+    assert "1 source, 1 location cannot be read, 1 lost" in text
+    assert text.startswith("1 location cannot be read 1 lost flip27")
     assert "What to do: give a state location" in text
     assert "1 lost" in text
+
+
+def test_a_damaged_lineage_does_not_hide_the_others_of_its_state_location(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        query = DiskQuery.new(tmp_path / name, stateLocation=str(tmp_path / "state"))
+        query.land("x.parquet")
+        query.batch()
+        query.engine.stop()
+    damaged, sound = sorted((tmp_path / "state").glob("files-*"))
+    for document in (damaged / "checkpoints").iterdir():
+        document.write_bytes(b"{")
+    with served(pages_of([tmp_path / "state"])) as found:
+        text = text_of(found.get().text)
+        assert found.get(f"/s/0/{sound.name}/batches").status == 200
+        assert found.get(f"/s/0/{damaged.name}/batches").status == 500
+    assert "1 source, 1 location cannot be read" in text
+    assert f"{damaged} \u2716 cannot be read" in text
 
 
 def test_a_source_at_two_locations_is_shown_once(hostile: DiskQuery) -> None:
@@ -154,6 +174,67 @@ def test_a_damaged_checkpoint_is_an_error_of_its_page_that_names_the_file(tmp_pa
         answer = found.get()
         assert document.name in answer.text
         assert "restore the file from a backup" in answer.text
+
+
+def test_a_query_that_begins_anew_at_its_location_is_shown_by_an_open_page(tmp_path: Path) -> None:
+    """Spark's offset log is then shorter than what the page has read."""
+    first = DiskQuery.new(tmp_path / "query")
+    for number in range(8):
+        first.land(f"{number}.parquet")
+        first.batch()
+    pages = pages_of([first.checkpoint])
+    pages.sources.look(NOW)
+    shutil.rmtree(first.root)
+    second = DiskQuery.new(first.root)
+    for number in range(3):
+        second.land(f"{number}.parquet")
+        second.batch()
+    pages.sources.look(NOW.replace(minute=2))
+    assert [source.frame.checkpoint_id for source in pages.sources.found] == [3]
+    assert pages.sources.unread == []
+    first.engine.stop()
+    second.engine.stop()
+
+
+def test_a_batch_that_was_looked_at_before_spark_logged_it_is_shown_with_its_reports(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path / "query")
+    for name in ("a.parquet", "b.parquet"):
+        query.land(name)
+        query.batch()
+    (report,) = (query.checkpoint / "flip27").glob("*/reports/2-*")
+    (offset,), commits = query.checkpoint.glob("offsets/1"), query.checkpoint / "commits"
+    later = {path: path.read_bytes() for path in (report, offset, commits / "1")}
+    for path in later:
+        path.unlink()
+    pages = pages_of([query.checkpoint])
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    pages.page(source.key, "checkpoints", {})
+    for path, content in later.items():
+        path.write_bytes(content)
+    pages.sources.look(NOW.replace(minute=2))
+    (source,) = pages.sources.found
+    name = source.history.line().names[-1]
+    text = text_of(pages.page(source.key, "batch", {"checkpoint": str(name)}))
+    assert "Checkpoint 2, batch 1: complete" in text
+    assert "Reports 1 of 1" in text
+    query.engine.stop()
+
+
+def test_after_an_unexpected_error_old_sources_are_not_shown_as_of_now(
+    hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = pages_of([hostile.checkpoint])
+    pages.sources.look(NOW)
+
+    def fails(_place: Place, *_args: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Place, "histories", fails)
+    for second in (10.0, 10.5):
+        with pytest.raises(ZeroDivisionError):
+            pages.sources.look(NOW + dt.timedelta(seconds=second))
+    assert pages.sources.at == NOW
 
 
 def test_splits_are_shown_page_by_page(tmp_path: Path) -> None:
@@ -225,6 +306,12 @@ def test_a_report_of_what_cannot_be_read_says_so_and_fails(tmp_path: Path) -> No
     assert "cannot be read" in (tmp_path / "report.html").read_text()
 
 
+def test_a_report_that_cannot_be_written_is_refused(tmp_path: Path, hostile: DiskQuery) -> None:
+    said = flip27("ui", "--state", hostile.checkpoint, "--export", tmp_path / "no folder" / "report.html")
+    assert said.code == 1
+    assert "no folder/report.html cannot be written" in said.err
+
+
 def test_without_a_location_the_command_says_what_to_give() -> None:
     assert "--checkpoint-location" in flip27("ui").err
 
@@ -244,10 +331,12 @@ def test_json_has_what_the_first_screen_shows(hostile: DiskQuery) -> None:
         (120, 2.5, "running", "does not catch up: +2.5 splits/s"),
         (120, -2.0, "stopped", "does not catch up: nothing reads it"),
         (120, None, "running", "not known before the second batch"),
+        (120, -2.0, "unknown", "it is not known whether its driver runs"),
+        (120, -2.0, None, "it is not known whether its driver runs"),
     ],
 )
 def test_whether_a_backlog_is_caught_up_with(
-    backlog: int, growth: float | None, condition: str, said: str
+    backlog: int, growth: float | None, condition: str | None, said: str
 ) -> None:
     frame = Frame(lineage="a", at=NOW, condition=condition, backlog=backlog, backlog_per_s=growth)
     assert catches_up(frame) == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -95,13 +96,23 @@ def ui(
         for item in sources.unread
     ]
     if export is not None:
-        Path(export).write_text(pages.report(), encoding="utf-8")
+        _write(export, pages.report())
     return Answer(
         data={"sources": [source.frame for source in sources.found], "unread": unread, "export": export},
         shown=[show] if export is None else [f"{export} shows {counted(len(sources.found), 'source')}."],
         notes=[str(item.error) for item in sources.unread] if export else [],
         exit_code=REFUSED if export and unread else DONE,
     )
+
+
+def _write(path: str, text: str) -> None:
+    """Write the report; raises OptionError if it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:  # the latter for NUL
+        raise OptionError(
+            f"{path} cannot be written: {error}", remedy="give --export a file in a folder that exists"
+        ) from None
 
 
 def _token(host: str, name: str | None) -> str | None:
@@ -113,9 +124,11 @@ def _token(host: str, name: str | None) -> str | None:
             "SSH tunnel: ssh -L 4080:localhost:4080 HOST",
         )
     token = None if name is None else os.environ.get(name, "")
-    if token is not None and len(token) < _SHORTEST_TOKEN:
+    # A header cannot contain others as they are.
+    if token is not None and re.fullmatch(rf"[!-~]{{{_SHORTEST_TOKEN},}}", token) is None:
         raise OptionError(
-            f"the environment variable {name} has no token of at least {_SHORTEST_TOKEN} characters",
+            f"the environment variable {name} has no token of at least {_SHORTEST_TOKEN} characters of ASCII "
+            "without spaces",
             remedy=f"export {name}=$(python -c 'import secrets; print(secrets.token_urlsafe())')",
         )
     return token

@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", re.IGNORECASE)
-COOKIE = "flip27_ui"
 _LONGEST_FORM = 4096
 
 HEADERS: Mapping[str, str] = {
@@ -69,7 +68,8 @@ class Guard:
         host = request.headers.get("host", "")
         if self._token is None and not _LOOPBACK.fullmatch(host):
             return PlainTextResponse("flip27 ui answers only to localhost and 127.0.0.1\n", 421)
-        is_login = (request.method, request.url.path) == ("POST", "/login") and self._token is not None
+        path = request.scope["path"]  # not that of request.url, which old Starlettes make from the host too
+        is_login = (request.method, path) == ("POST", "/login") and self._token is not None
         if request.method not in ("GET", "HEAD") and not is_login:
             return PlainTextResponse("this page only shows\n", 405)
         origin = request.headers.get("origin", "").partition("://")[2]
@@ -77,13 +77,13 @@ class Guard:
             return PlainTextResponse("another site sends this form\n", 403)
         if is_login:
             return await self._logged_in(request)
-        if self._token is None or request.url.path == "/static/style.css" or self._knows(request):
+        if self._token is None or path == "/static/style.css" or self._knows(request):
             return None
         return HTMLResponse(_FORM, 401, {"WWW-Authenticate": "Bearer"})
 
     def _knows(self, request: Request) -> bool:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        return _equal(given, self._token) or _equal(request.cookies.get(COOKIE, ""), self._session)
+        return _equal(given, self._token) or _equal(request.cookies.get(_cookie(request), ""), self._session)
 
     async def _logged_in(self, request: Request) -> Response:
         body = b""
@@ -95,8 +95,13 @@ class Guard:
         if not _equal(given, self._token):
             return HTMLResponse(_FORM, 401)
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, self._session, httponly=True, samesite="strict")
+        answer.set_cookie(_cookie(request), self._session, httponly=True, samesite="strict")
         return answer
+
+
+def _cookie(request: Request) -> str:
+    """The name of the cookie: browsers send those of all ports of a host, where other pages may be."""
+    return f"flip27_ui_{request.scope['server'][1]}"
 
 
 def _equal(given: str, wanted: str | None) -> bool:

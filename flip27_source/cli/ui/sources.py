@@ -57,9 +57,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """A location that cannot be read; ``number``: its place among the locations."""
+    """A location or lineage that cannot be read; ``key``: that of its source, or how those of it begin."""
 
-    number: int
+    key: str
     location: str
     error: Flip27Error
 
@@ -86,17 +86,23 @@ class Sources:
         """Bring ``found``, worst first, and ``unread`` up to date; ``again``: even if they just were."""
         if not again and 0 <= (now - self.at).total_seconds() < SAME_LOOK_S:
             return
-        self.at, self.unread = now, []
+        unread: list[Unread] = []
         found: dict[tuple[str, str], Source] = {}
         for number, watcher in enumerate(self._watchers):
+            errors: dict[str, Flip27Error] = {}
             try:
-                for history, frame in watcher.look(now):
+                for history, frame in watcher.look(now, errors):
                     key, place = f"{number}/{frame.lineage}", watcher.place
                     source = Source(key=key, place=place, history=history, frame=frame)
                     found.setdefault((history.lineage.parent or place.location, frame.lineage), source)
             except Flip27Error as error:
-                at = redacted(watcher.place.location)
-                self.unread.append(Unread(number=number, location=at, error=error))
+                errors[""] = error
+            at = redacted(watcher.place.location)
+            for name, met in errors.items():
+                location = f"{at.rstrip('/')}/{name}" if name else at
+                unread.append(Unread(key=f"{number}/{name}", location=location, error=met))
+        # Only now: after an unexpected error nobody may take the sources of before for those of this time.
+        self.at, self.unread = now, unread
         self.found = sorted(found.values(), key=lambda source: _WORST_FIRST.index(source.frame.condition))
         keys = {source.key for source in self.found}
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
@@ -104,21 +110,22 @@ class Sources:
     def source(self, key: str) -> Source | None:
         """The source of a URL; None if it does not exist; raises Flip27Error if it cannot be read."""
         for item in self.unread:
-            if key.startswith(f"{item.number}/"):
+            if item.key in (key, key.partition("/")[0] + "/"):
                 raise item.error
         return next((source for source in self.found if source.key == key), None)
 
     def batches(
         self, source: Source, names: Sequence[CheckpointName]
     ) -> Iterator[tuple[CheckpointName, Batch]]:
-        """These checkpoints, with their batches; all but the newest are read once."""
+        """These checkpoints, with their batches; those before the newest are read once."""
         line = source.history.line()
-        known = {(source.key, name) for name in line.status}
+        # Others are not over: tasks may report, and Spark may log the batch.
+        known = {(source.key, name) for name in line.names[:-1]}
         self._batches = {k: batch for k, batch in self._batches.items() if k[0] != source.key or k in known}
         for name in names:
             batch = self._batches.get((source.key, name)) or read_batch(source.history, name)
             if batch is None:
                 continue  # clean-up has removed it
-            if name != line.names[-1]:
+            if (source.key, name) in known:
                 self._batches[source.key, name] = batch
             yield name, batch

@@ -56,7 +56,9 @@ def size(value: int | None) -> str:
 
 def catches_up(frame: Frame) -> str:
     """Whether the backlog is read faster than it grows."""
-    if frame.condition not in (Condition.RUNNING, None):
+    if frame.condition in (Condition.UNKNOWN, None):
+        return "it is not known whether its driver runs"
+    if frame.condition != Condition.RUNNING:
         return "does not catch up: nothing reads it" if frame.backlog else "and nothing looks for more"
     if not frame.backlog:
         return "level"

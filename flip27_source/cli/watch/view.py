@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
-from flip27_source.errors import MissingStateError
+from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.documents import timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
@@ -166,13 +166,30 @@ class Watcher:
         """
         return [frame for _, frame in self.look(now)]
 
-    def look(self, now: dt.datetime) -> list[tuple[History, Frame]]:
-        """Each lineage with its frame; raises as :meth:`frames` does."""
+    def look(
+        self, now: dt.datetime, unread: dict[str, Flip27Error] | None = None
+    ) -> list[tuple[History, Frame]]:
+        """Each lineage with its frame; raises as :meth:`frames` does.
+
+        Args:
+            unread: takes the errors of lineages that cannot be read, by name, which are raised without it.
+        """
         self._last, self._needed = self._needed, {}
         try:
-            return [(history, self._frame(history, now)) for history in self._looks.histories()]
+            return list(self._framed(now, unread, again=False))
         except MissingStateError:  # clean-up may have been quicker: a new look does not ask for it
-            return [(history, self._frame(history, now)) for history in self._looks.histories()]
+            return list(self._framed(now, unread, again=True))
+
+    def _framed(
+        self, now: dt.datetime, unread: dict[str, Flip27Error] | None, *, again: bool
+    ) -> Iterator[tuple[History, Frame]]:
+        for history in self._looks.histories():
+            try:
+                yield history, self._frame(history, now)
+            except Flip27Error as error:
+                if unread is None or (isinstance(error, MissingStateError) and not again):
+                    raise
+                unread[history.lineage.name] = error
 
     @property
     def kept(self) -> int:
