@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
-from ..errors import Flip27Error
+from ..errors import Flip27Error, text_of
 from ..options import maybe_json
 from .url_credentials import is_secret_name, without_users
 
@@ -48,13 +48,15 @@ class Hidden:
             try:
                 return call(*given)
             except Exception as error:
-                if self.in_text(str(error)) == without_users(str(error)):
+                text = text_of(error)
+                if self.in_text(text) == without_users(text):
                     raise
-                raise self._without_secrets(error) from error
+                # Spark shows the causes of an error, too; ``may_pass`` finds this one all the same.
+                raise self._without_secrets(error, text) from None
 
         return guarded
 
-    def _without_secrets(self, error: Exception) -> Flip27Error:
+    def _without_secrets(self, error: Exception, text: str) -> Flip27Error:
         if isinstance(error, Flip27Error):
             reduced: Any = error.__reduce__()
             make, (_, *rest) = reduced[:2]
@@ -62,7 +64,7 @@ class Hidden:
             made: Flip27Error = make(self.in_text(error.what), *rest, remedy=remedy)
             return made
         return Flip27Error(
-            self.in_text(f"{type(error).__name__}: {error}"), remedy="fix the cause that this text names"
+            self.in_text(f"{type(error).__name__}: {text}"), remedy="fix the cause that this text names"
         )
 
     def in_data(self, value: Any) -> Any:
