@@ -203,8 +203,7 @@ class DriverEpoch:
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
             self.epoch += 1
         self._is_renewed = is_renewed
-        # Held while the record is written: a renewal must not undo the end.
-        self._writing = threading.Lock()
+        self._is_unwritten = False
         self._changing = threading.Lock()
         # Renewal files that this driver has written or is writing; empty once it has ended.
         self._said: set[str] = set()
@@ -275,7 +274,8 @@ class DriverEpoch:
         """
         try:
             ended = self._present(self._record.ended(now_ms, error))
-            if ended != self._record and _listed(self._store, self.lineage).newest == self.epoch:
+            is_new = ended != self._record or self._is_unwritten
+            if is_new and _listed(self._store, self.lineage).newest == self.epoch:
                 self._write(now_ms, error)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
             LOG.warning(
@@ -300,11 +300,17 @@ class DriverEpoch:
         return msgspec.structs.replace(record, at=self._completed, failed=self.failed)
 
     def _write(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
-        with self._writing:
+        with self._changing:
             record = self._present(self._record.ended(now_ms, error))
-            if record != self._record:
-                self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
-                self._record = record
+            if record == self._record and not self._is_unwritten:
+                return
+            self._record, self._is_unwritten = record, True
+        while self._is_unwritten:
+            self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
+            with self._changing:
+                # A slow renewal may have undone what was written meanwhile, such as the end: write it again.
+                self._is_unwritten = record != self._record
+                record = self._record
 
     def _say(self, now_ms: int) -> None:
         name = file_names.renewal_file(self.lineage, self.epoch, now_ms)

@@ -15,6 +15,7 @@ from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
 from flip27_source.enumerators.postgres.schema import ENVELOPE_SCHEMA
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
 from flip27_source.readers.postgres.reader import PostgresReader
+from flip27_source.source_options import TARGET_BATCH_DURATION
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .lives import DefectFound, Life, changes_of_log
@@ -116,6 +117,9 @@ class PostgresLife(Life):
             self._leave_out(before)
         # The remedy of the error about lost data.
         self.options["onDataLoss"] = "report"
+        # No batch keeps to a target of 1 ms: it reads one byte of the log, and so would thousands after it.
+        if self.options.get(TARGET_BATCH_DURATION.name) == "1ms":
+            del self.options[TARGET_BATCH_DURATION.name]
 
     def check(self) -> None:
         for _ in range(_EPISODES):
@@ -188,6 +192,8 @@ class PostgresLife(Life):
         found = Counter(row for row, _ in copied)
         lost = expected - found
         more = Counter({row: n for row, n in (found - expected).items() if not self._is_left(row)})
+        if any(self._is_hidden(row[0]) for row in (*lost, *more)):
+            return False
         self.of.outcome.lost, self.of.outcome.duplicated = lost.total(), more.total()
         if lost or more:
             raise DefectFound(
@@ -195,6 +201,12 @@ class PostgresLife(Life):
             )
         self._check_columns(dict(copied))
         return True
+
+    def _is_hidden(self, name: str) -> bool:
+        """Whether other columns of a table may hide that it was unlogged: both write its rows again."""
+        shapes = [shape for one in self.server.tables.values() if one.name == name for shape in one.shapes]
+        kinds = {tuple((c.number, c.type_oid, c.modifier) for c in shape) for shape in shapes}
+        return "is_unlogged" in self.server.harms and len(kinds) > 1
 
     def _check_columns(self, copied: dict[tuple[str, ...], dict[str, str]]) -> None:
         """Check that each row has the columns, and their values, of some time since it was last written."""

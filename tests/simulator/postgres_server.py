@@ -810,7 +810,9 @@ class PostgresServer(ModelServer):
         part.identity, part.marked_by = before, self._statement()
 
     def key_is_dropped(self, table: Table) -> Act:
-        if table.partitions or table.primary != (0,) or not self._is_free(table):
+        # Without a key, a first start does not refuse the table, and keys that were swapped while the key was
+        # DEFERRABLE again cannot be told from others once it no longer is.
+        if table.is_deferrable or table.partitions or table.primary != (0,) or not self._is_free(table):
             return
         table.primary = ()
         self._statement()

@@ -20,6 +20,7 @@ import pytest
 
 from flip27_source.enumerators.postgres import enumerator, poller, server
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
+from flip27_source.enumerators.tables_with_log import poller as shared_poller
 from flip27_source.readers.postgres import chunk_rows, log
 from flip27_source.readers.postgres.copied_rows import CopiedBlock
 from flip27_source.readers.postgres.relations import Relation
@@ -442,7 +443,7 @@ def connect_to_model(
     """Let the real enumerator and reader open these sessions, and take their time and their ids from here."""
     gc.collect()  # ends the threads that keep slots for killed queries of earlier tests
     clock = SimpleNamespace(monotonic=monotonic, sleep=sleep)
-    for module in (poller, server, chunk_rows, log):
+    for module in (poller, shared_poller, server, chunk_rows, log):
         patches.setattr(module, "time", clock)
     for module in (chunk_rows, log):
         patches.setattr(module, "copied_rows", Session.copy)
