@@ -90,7 +90,7 @@ def lost_of(
     query.awaitTermination()
     newest = spark.table("counts").groupBy("window").agg(f.max("count").alias("count"))
     counted = newest.agg(f.sum("count"), f.count("count")).first()
-    ends = [json.loads(batch["sources"][0]["endOffset"])["summary"] for batch in query.recentProgress]
+    ends = [json.loads(batch.json)["sources"][0]["endOffset"]["summary"] for batch in query.recentProgress]
     delays = [end["smallestWatermarkDelayMs"] for end in ends if "smallestWatermarkDelayMs" in end]
     found = {"lost": sum(given.records) - counted[0], "of": sum(given.records), "windows": counted[1]}
     return found | {

@@ -128,7 +128,7 @@ def replay(page: PageRun) -> None:
     query = page.names["query"]
     with running(query):
         wait_for(lambda: sum(batch["numInputRows"] for batch in query.recentProgress) == 3, query)
-        summary = json.loads(query.lastProgress["sources"][0]["endOffset"])["summary"]
+        summary = json.loads(query.lastProgress.json)["sources"][0]["endOffset"]["summary"]
         assert summary["alignmentSlowest"] == "replaySpeed"
 
 
