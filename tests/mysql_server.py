@@ -7,7 +7,6 @@ installed, so no service starts and nothing else on the machine changes. The acc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -15,13 +14,14 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.deadline import until
+from tests.debian_packages import finished, unpack, unpacked
 from tests.postgres_server import HOST, free_port
 from tests.server_process import ServerProcess, kept_folder
 
@@ -32,7 +32,6 @@ PACKAGES = ("mariadb-server-core", "mariadb-client", "libaio1", "libnuma1", "lib
 """Those with the server, and with libraries that Debian's smallest installation lacks."""
 
 SUPERUSER = "root"
-INSTALL_DEADLINE_S = 600
 
 # Without syncs a killed server still finds what it wrote at each commit; only a crash of the machine would
 # lose that.
@@ -217,51 +216,19 @@ def program(name: str) -> tuple[list[str], dict[str, str]]:
 
 def _home() -> Path:
     """The folder with the unpacked packages and an empty data folder; made if it is missing."""
-    home = Path(sys.prefix) / "mariadb"
-    with open(home.with_name(f"{home.name}.lock"), "w") as lock:
-        # Two test processes may want to install it at the same time.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.exists():
-            _install(home)
-    return home
+    return unpacked("mariadb", _install)
 
 
 def _install(home: Path) -> None:
-    made = home.with_name(f"{home.name}.incomplete")
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
-    _finished(["apt-get", "download", *PACKAGES], cwd=made)
-    for package in sorted(made.glob("*.deb")):
-        _finished(["dpkg-deb", "--extract", package, made / "root"], cwd=made)
-        package.unlink()
-    scripts = made / "root/usr/share/mysql"
+    unpack(PACKAGES, into=home / "root", downloads=home)
+    scripts = home / "root/usr/share/mysql"
     tables = "".join(
         (scripts / f"mysql_system_tables{part}.sql").read_text(encoding="utf-8") for part in ("", "_data")
     )
-    (made / "data").mkdir()
-    arguments = [f"--datadir={made / 'data'}", "--bootstrap", "--innodb-log-file-size=8M"]
-    _finished(
-        _command(made, *arguments), cwd=made, given=f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}", home=made
-    )
-    made.rename(home)
-
-
-def _finished(
-    command: Sequence[str | Path], *, cwd: Path, given: str | None = None, home: Path | None = None
-) -> None:
-    environment = _environment(home) if home is not None else None
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        input=given,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=INSTALL_DEADLINE_S,
-    )
-    if done.returncode:
-        raise RuntimeError(f"MariaDB cannot be installed: {command[0]}: {done.stderr[-2000:]}")
+    (home / "data").mkdir()
+    command = _command(home, f"--datadir={home / 'data'}", "--bootstrap", "--innodb-log-file-size=8M")
+    statements = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}"
+    finished(command, cwd=home, given=statements, environment=_environment(home))
 
 
 def _command(home: Path, *arguments: str) -> list[str | Path]:

@@ -6,18 +6,15 @@ environment, where they stay: nothing is installed, and nothing else on the mach
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.debian_packages import finished, unpack, unpacked
+
 PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
-INSTALL_DEADLINE_S = 900
 
 
 @contextmanager
@@ -42,32 +39,10 @@ def browser() -> Iterator[Any]:
 
 def _home() -> Path:
     """The folder with the unpacked packages; made if it is missing."""
-    home = Path(sys.prefix) / "chromium"
-    with open(home.with_name(f"{home.name}.lock"), "w") as lock:
-        # Two test processes may want to install it at the same time.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.exists():
-            _install(home)
-    return home
+    return unpacked("chromium", _install)
 
 
 def _install(home: Path) -> None:
-    made = home.with_name(f"{home.name}.incomplete")
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
-    needed = _finished(["apt-get", "--simulate", "install", "--no-install-recommends", *PACKAGES], made)
-    missing = [line.split()[1] for line in needed.splitlines() if line.startswith("Inst ")]
-    _finished(["apt-get", "download", *missing], made)
-    for package in sorted(made.glob("*.deb")):
-        _finished(["dpkg-deb", "--extract", str(package), str(made)], made)
-        package.unlink()
-    made.rename(home)
-
-
-def _finished(command: Sequence[str], cwd: Path) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=INSTALL_DEADLINE_S
-    )
-    if done.returncode:
-        raise RuntimeError(f"Chromium cannot be unpacked: {command[0]}: {done.stderr[-2000:]}")
-    return done.stdout
+    asked = ["apt-get", "--simulate", "install", "--no-install-recommends", *PACKAGES]
+    needed = [line.split()[1] for line in finished(asked, cwd=home).splitlines() if line.startswith("Inst ")]
+    unpack(needed, into=home, downloads=home)

@@ -20,7 +20,7 @@ from flip27_source.cli.demo.process import ChildProcess
 from tests.cli.command_line import flip27, two_batches
 from tests.deadline import until
 from tests.ui.chromium import browser
-from tests.ui.queries import DiskQuery, hostile_query
+from tests.ui.queries import DiskQuery
 from tests.ui.served import Clock, Served, pages_of, served
 
 SCHEMES = ("light", "dark")
@@ -30,13 +30,6 @@ SCHEMES = ("light", "dark")
 def chromium() -> Iterator[Any]:
     with browser() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskQuery]:
-    query = hostile_query(tmp_path_factory.mktemp("hostile"))
-    yield query
-    query.engine.stop()
 
 
 @pytest.fixture(scope="module")

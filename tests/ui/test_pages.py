@@ -25,17 +25,10 @@ from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
 from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27, three_batches
 from tests.snapshots.spark_logs import FileQuery
-from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
+from tests.ui.queries import HOSTILE, DiskQuery
 from tests.ui.served import Served, pages_of, served
 
 NOW = dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC)
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskQuery]:
-    query = hostile_query(tmp_path_factory.mktemp("hostile"))
-    yield query
-    query.engine.stop()
 
 
 @pytest.fixture(scope="module")
