@@ -137,6 +137,7 @@ class GroupFiles:
         temporary = os.path.join(self._folder, f"{TEMPORARY_PREFIX}{os.path.basename(self._path)}")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        # Not made durable: a record has no use after its process.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.write(handle, msgspec.json.encode(record))
