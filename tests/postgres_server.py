@@ -332,6 +332,14 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
         yield standby
 
 
+def await_replayed(primary: PostgresServer, standby: PostgresServer) -> None:
+    """Wait until the standby has replayed all that the primary has written, not only its rows."""
+    with primary.connect() as control, standby.connect() as replica:
+        ((end,),) = control.execute("SELECT pg_log_standby_snapshot()::text").fetchall()
+        replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        until(lambda: replica.execute(replayed, [end]).fetchone() == (True,), lambda: end)
+
+
 def owner() -> dict[str, Any]:
     """The Popen arguments that set the server's user: PostgreSQL refuses to run as root."""
     if os.getuid() != 0:

@@ -16,7 +16,7 @@ from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, has_read, planned, running
-from tests.postgres_server import PostgresServer, postgres_server, postgres_standby
+from tests.postgres_server import PostgresServer, await_replayed, postgres_server, postgres_standby
 from tests.replica import Writers, copy_of, rows_of
 from tests.table_audit import AUDIT, audited_table, complaints
 
@@ -76,10 +76,7 @@ class Pair:
     def fail_over(self) -> None:
         """Kill the primary once the standby has all of its log; the standby takes over its address."""
         self.control.execute("SELECT pg_switch_wal()")
-        ((end,),) = self.control.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
-        with self.standby.connect() as standby:
-            replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
-            until(lambda: standby.execute(replayed, [end]).fetchone() == (True,), lambda: end)
+        await_replayed(self.primary, self.standby)
         self.control.close()
         self.primary.kill()
         self.promote()

@@ -18,7 +18,7 @@ from flip27_source.readers.sql.reader import SqlReader
 from flip27_source.testing import MicroBatchEngine, run
 from tests.deadline import until
 from tests.enumerators.sql.shops import ORDERS, Shop, batches_of, enter_shop, of_postgres, sqlite_shop
-from tests.postgres_server import PostgresServer, postgres_server, postgres_standby
+from tests.postgres_server import PostgresServer, await_replayed, postgres_server, postgres_standby
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -227,7 +227,7 @@ def test_a_range_is_not_read_from_a_standby_that_has_replayed_less_than_the_rang
                 engine.run_batch()
             with standby.connect() as owner:
                 owner.execute("SELECT pg_wal_replay_resume()")
-                until(lambda: owner.execute("SELECT count(*) FROM orders").fetchone() == (2,))
+                await_replayed(primary, standby)
             engine.restart()
             assert batches_of(engine) == [[1, 2]]
 
