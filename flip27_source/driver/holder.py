@@ -165,6 +165,7 @@ class CoordinatorHolder:
                 savepoint=savepoint_of(offset, document),
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
+                document=offset.document,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments

@@ -35,6 +35,7 @@ class PlannedSubtask:
         state: the driver's absolute path of the state location, if it is on a disk; tasks use the same path,
             whatever their working directory is. Otherwise None: the option says where it is.
         reads_once: it is part of a batch read (``spark.read``), which records nothing.
+        document: lineage and name of the document of the batch; None if the offset contains it.
     """
 
     contract: str
@@ -47,3 +48,4 @@ class PlannedSubtask:
     savepoint: SavepointPlace | None = None
     state: str | None = None
     reads_once: bool = False
+    document: tuple[str, CheckpointName] | None = None
