@@ -76,7 +76,7 @@ def test_a_query_that_ends_on_a_file_has_failed_with_the_error_that_names_it(tmp
         f"SplitReadError: {failing.query.landing}/orders.json, byte 9: the record is malformed"
         in shown["error"]
     )
-    assert shown["remedy"].startswith("correct it or the schema")
+    assert shown["remedy"].startswith("correct the schema; or set mode to PERMISSIVE")
     said = " ".join(flip27("state", "show", failing.query.checkpoint).out.split())
     assert "orders.json, byte 9: the record is malformed" in said
     without_spark = failing.shown("--state", failing.query.checkpoint / "flip27")
