@@ -14,11 +14,12 @@ from rich.console import Console
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.file_systems.secrets_in_texts import Hidden
+from flip27_source.log import LOG
 from flip27_source.metrics import export_to_prometheus
 from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
-from ..commands import FileSystem, command, option, seconds, source_options
+from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
 from ..rendering import Answer
 from ..state.rows import Place, StoredState
 from .states import StateMetrics
@@ -32,7 +33,8 @@ _STATE_FOLDER = "flip27"
     group,
     name="export-metrics",
     example="flip27 export-metrics --checkpoint-location orders=/ckpt/orders --port 9127",
-    answers="a list, and nothing is served: the samples of one look, each with name, labels and value.",
+    answers="an object, and nothing is served: samples (of one look, each with name, labels, value), unread "
+    "(query, error).",
 )
 def export_metrics(
     state: Annotated[
@@ -57,6 +59,9 @@ def export_metrics(
     interval: Annotated[
         float, option("--interval SECONDS", "Pause between two looks at a state; at least 1.", seconds)
     ] = 15.0,
+    once: Annotated[
+        bool, option("--once", "Print what one look finds, in the form of Prometheus, and serve nothing.")
+    ] = False,
     *,
     files: FileSystem,
 ) -> Answer:
@@ -70,8 +75,9 @@ def export_metrics(
         where="in this environment",
         error_type=OptionError,
     ):
-        from prometheus_client import CollectorRegistry, start_http_server
-    metrics = StateMetrics(places, max(1.0, interval), hidden.in_text)
+        from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+    say = (lambda _: None) if once else LOG.warning
+    metrics = StateMetrics(places, max(1.0, interval), hidden.in_text, say)
     registry = CollectorRegistry()
     export_to_prometheus(metrics, registry)
     ends = threading.Event()
@@ -103,7 +109,16 @@ def export_metrics(
          "value": sample.value}
         for sample in metrics.samples()
     ]  # fmt: skip
-    return Answer(data=samples, shown=[serve])
+    unread = metrics.unread()
+    if not once:
+        return Answer(data={"samples": samples, "unread": unread}, shown=[serve])
+    ends.set()
+    return Answer(
+        data={"samples": samples, "unread": unread},
+        shown=[generate_latest(registry).decode()],
+        notes=[item["error"] for item in unread],
+        exit_code=REFUSED if unread else DONE,
+    )
 
 
 def _places(checkpoints: list[str], states: list[str], files: FileSystem) -> dict[str, Place]:

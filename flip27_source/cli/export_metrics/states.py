@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_source.errors import Flip27Error, said_of
-from flip27_source.log import LOG
 from flip27_source.metrics import catalog
 from flip27_source.metrics.progress import SourceProgress, error_class, progress_of
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
@@ -139,7 +138,7 @@ class StateMetrics:
     Args:
         places: by the name of the query; a lineage at several of them belongs to the first one.
         interval_s: pause between two looks.
-        hide: removes secrets from a text.
+        hide: removes secrets from a text. say: takes what cannot be read when it is new.
         now, steady_s: clocks, for ages and for waiting.
     """
 
@@ -148,6 +147,7 @@ class StateMetrics:
         places: Mapping[str, Place],
         interval_s: float,
         hide: Callable[[str], str],
+        say: Callable[[str], None],
         *,
         now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
         steady_s: Callable[[], float] = time.monotonic,
@@ -158,6 +158,7 @@ class StateMetrics:
         self._owners: dict[tuple[str, str], int] = {}
         self._interval_s = interval_s
         self._hide = hide
+        self._say = say
         self._now = now
         self._steady_s = steady_s
         self._lock = threading.Lock()
@@ -183,7 +184,7 @@ class StateMetrics:
             left.acquire(timeout=max(0.0, until_s - self._steady_s()))
 
     def look(self, query: str) -> None:
-        """Look at the location of a query once; what cannot be read is logged when it is new."""
+        """Look at the location of a query once."""
         watcher, errors = self._watchers[query], dict[str, Flip27Error]()
         found: list[StoredSource] = []
         said: set[str] = set()
@@ -209,7 +210,16 @@ class StateMetrics:
             for source in found:
                 self._owners[source.key] = min(place, self._owners.get(source.key, place))
         for text in sorted(new):
-            LOG.warning("the state of %s cannot be read: %s", query, text)
+            self._say(f"the state of {query} cannot be read: {text}")
+
+    def unread(self) -> list[dict[str, str]]:
+        """What the last looks could not read: query and error."""
+        with self._lock:
+            return [
+                {"query": query, "error": text}
+                for query, seen in self._seen.items()
+                for text in sorted(seen.said)
+            ]
 
     def samples(self) -> list[Sample]:
         """The values now, in the order of the catalog. Asks no store."""
