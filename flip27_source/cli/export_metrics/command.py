@@ -86,6 +86,7 @@ def export_metrics(
         try:
             server, thread = start_http_server(port, host, registry)
         except (OSError, OverflowError) as error:
+            ends.set()
             raise OptionError(
                 f"{host} port {port} cannot be used: {error}",
                 remedy="choose another --port, or end what uses it",
@@ -98,6 +99,7 @@ def export_metrics(
             with suppress(KeyboardInterrupt):
                 ends.wait()
         finally:
+            ends.set()
             signal.signal(signal.SIGTERM, before)
             server.shutdown()
             server.server_close()
