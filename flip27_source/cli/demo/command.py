@@ -21,8 +21,9 @@ import typer
 from rich.console import Console
 
 from flip27_source.errors import Flip27Error
+from flip27_source.options import integer
 
-from ..commands import DONE, REFUSED, OptionGroup, command
+from ..commands import DONE, REFUSED, OptionGroup, command, option
 from ..rendering import Answer
 from .data import Comparison, compare, delivered_rows, write_file
 from .display import Display, render
@@ -64,7 +65,7 @@ class DemoSettings(OptionGroup):
         bool, typer.Option("--ui", help="Show the query on a web page meanwhile; needs the extra ui.")
     ] = False
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="The port of the page; 0 for any free one.")
+        int, option("--port N", "The port of the page; 0 for any free one.", integer(minimum=0))
     ] = 0
 
     @property
