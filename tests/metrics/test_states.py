@@ -134,6 +134,7 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         ("flip27_query_failed", "orders"): 1,
         ("flip27_query_active", "orders"): 0,
         ("flip27_batch_id", "orders"): 1,
+        ("flip27_batch_pending", "orders", "files"): 1,
         ("flip27_checkpoint_id", "orders", "files"): 3,
         ("flip27_lag_seconds", "orders", "files"): 93.0,
         ("flip27_complete_checkpoint_seconds", "orders", "files"): 97.0,
@@ -347,6 +348,24 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
     counting.requests.clear()
     exported.metrics.samples()
     assert counting.requests.total() == 0, "a scrape asks no store"
+
+
+def test_with_the_checkpoint_location_a_further_look_takes_14_requests(
+    counting: QuickAnswers, tmp_path: Path
+) -> None:
+    bucket = new_bucket(counting.url)
+    query = FileQuery(tmp_path)
+    for number in range(20):
+        query.land(f"{number}.txt")
+        query.batch(now_ms=1000 * number)
+    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    exported = Exported(orders=s3_place(f"{bucket.url}/checkpoint", bucket.storage_options))
+    found = []
+    for _ in range(3):
+        counting.requests.clear()
+        assert exported.look("orders")["flip27_batch_id", "orders"] == 19
+        found.append(dict(counting.requests))
+    assert found[1:] == [{"LIST": 11, "GET": 3}] * 2
 
 
 def test_the_exporter_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
