@@ -68,11 +68,15 @@ def pages_of(places: Sequence[Path | Place], hide: Callable[[str], str] = as_it_
 
 @contextmanager
 def served(
-    pages: Pages, *, token: str | None = None, now: Callable[[], dt.datetime] | None = None
+    pages: Pages,
+    *,
+    token: str | None = None,
+    now: Callable[[], dt.datetime] | None = None,
+    allow_edits: bool = False,
 ) -> Iterator[Served]:
     """Serve these pages on a thread."""
     with bound("127.0.0.1", 0) as listening:
-        server = server_of(application(pages, token, now or Clock()))
+        server = server_of(application(pages, token, now or Clock(), allow_edits=allow_edits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         until(lambda: server.started)
