@@ -57,6 +57,7 @@ class EditPlan:
         changes: split by split, as of the newest checkpoint.
         notes: further consequences of the edit.
         at: that checkpoint. waiting: the ids of the edits that waited, and are applied first.
+        dropped_actions: number of side effects that are dropped because their data is read again.
     """
 
     request: EditRequest
@@ -65,6 +66,7 @@ class EditPlan:
     lineage: Lineage
     at: CheckpointName
     waiting: tuple[str, ...] = ()
+    dropped_actions: int = 0
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -141,7 +143,7 @@ def plan_on(
         why=why,
         requested_us=time.time_ns() // 1000,
         selected=str(selection),
-        position=_fields_at(position, copy) if isinstance(position, NamedPosition) else position,
+        position=fields_at(position, copy) if isinstance(position, NamedPosition) else position,
     )
     if operation is EditOperation.REWIND:
         request = _rewinding(copy, request, selection, to_checkpoint, _aware(to_time))
@@ -187,6 +189,7 @@ def _shown(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
         lineage=copy.lineage,
         at=copy.name,
         waiting=tuple(edit.request_id for edit in copy.waiting_edits),
+        dropped_actions=edited.dropped_actions,
         storage_options=copy.storage_options,
     )
 
@@ -248,7 +251,8 @@ def _aware(given: dt.datetime | None) -> dt.datetime | None:
     return None if given is None else given.astimezone(dt.UTC)
 
 
-def _fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
+def fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
+    """The fields of a split at a named position; raises EditError if the source has no such position."""
     if copy.kind is None or not issubclass(copy.kind, NamesPositions):
         raise EditError(
             f"positions of the enumerator {copy.head.source.enumerator} have no names"

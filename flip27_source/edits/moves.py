@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from ..coordination.edit_values import EditOperation
-from ..enumerator_mixins import NamedPosition, NamesPositions
+from ..enumerator_mixins import NamedPosition
 from ..errors import EditError
-from .dry_run import EditPlan, plan_on
+from .dry_run import EditPlan, fields_at, plan_on
 from .selection import Selection
 from .state_copy import StateCopy
 
@@ -54,23 +54,17 @@ def plan_moves(copy: StateCopy, moves: Mapping[str, Move], *, why: str, who: str
 
 
 def _shifted(copy: StateCopy, split_id: str, rows: int) -> NamedPosition:
-    at = offset_of(copy, split_id)
-    if at is None:
+    """The position so many rows away."""
+    first = fields_at(NamedPosition(offset=0), copy)
+    now = next((split for split in copy.standing.ledger.live if split.split_id == split_id), None)
+    if now is None:
+        return NamedPosition(offset=0)  # the dry run says that it is not live
+    stands: dict[str, Any] = msgspec.json.decode(copy.text_of(now))
+    kind: Any = copy.kind  # it names positions
+    back = kind.rows_moved(stands, {**stands, **first})
+    if back is None:
         raise EditError(
-            f"where {split_id} stands is not known as a number of rows, so it cannot be shifted",
-            remedy="give a position; a partition that waits for its first offset has it after a batch",
+            f"the offset of {split_id} is not known yet, so it cannot be shifted",
+            remedy="wait for its next batch, or give an offset, a time, earliest or latest",
         )
-    return NamedPosition(offset=max(0, at + rows))
-
-
-def offset_of(copy: StateCopy, split_id: str) -> int | None:
-    """The number of rows before a live split's position, if its enumerator names positions by it."""
-    kind = copy.kind
-    if kind is None or not issubclass(kind, NamesPositions):
-        return None
-    for split in copy.standing.ledger.live:
-        if split.split_id == split_id:
-            now = msgspec.json.decode(copy.text_of(split))
-            back = kind.rows_moved(now, {**now, **kind.fields_at(NamedPosition(offset=0))})
-            return None if back is None else -back
-    return None
+    return NamedPosition(offset=max(0, rows - back))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ..coordination.edit_values import EditOperation
 from ..errors import EditError, MissingStateError
 from .dry_run import EditPlan, plan_again
@@ -33,16 +31,14 @@ def differences(shown: EditPlan, copy: StateCopy) -> list[str]:
     lost = [f"{split_id}: {what}, now: {then.get(split_id, 'nothing')}" for split_id, what in sorted(found)]
     said += lost[:_MOST_NAMED]
     said += [f"and {len(lost) - _MOST_NAMED} more splits"] if len(lost) > _MOST_NAMED else []
-    if shown.request.operation is not EditOperation.REWIND:
-        said += [f"no longer so: {note}" for note in _without(shown.notes, now.notes)]
-        said += [f"new: {note}" for note in _without(now.notes, shown.notes)]
+    performed = shown.dropped_actions - now.dropped_actions
+    if performed > 0 and shown.request.operation is not EditOperation.REWIND:
+        said.append(
+            f"{performed} side effects (archive, delete) on data that is read again have happened meanwhile"
+        )
     return said
 
 
 def _effect(change: Change) -> tuple[str, str]:
     # How many rows lie between changes as the query reads on.
     return change.split_id, change.then.partition("; rows ")[0]
-
-
-def _without(notes: tuple[str, ...], others: tuple[str, ...]) -> Iterator[str]:
-    return (note for note in notes if note not in others and "edits that wait are applied first" not in note)

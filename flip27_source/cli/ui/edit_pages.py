@@ -145,9 +145,10 @@ class EditPages:
         lists = {status: self._pages.splits(source, {**query, "status": status}) for status in statuses}
         if QUARANTINED in lists:
             lists[QUARANTINED] = self._pages.quarantine(source, {})
-        rows = [row for status, found in lists.items() for row in _rows(status, found)]
-        ticked = form.ticked
-        rows += [(split_id, "") for split_id in ticked if split_id not in {name for name, _ in rows}]
+        # Those that are ticked first; a split of several batches once, as in the newest.
+        rows = dict.fromkeys(form.ticked, "")
+        for split_id, where in (row for status, found in lists.items() for row in _rows(status, found)):
+            rows[split_id] = rows.get(split_id) or where
         page = next((found["page"] for found in lists.values() if found.get("page")), None)
         return self._rendered(
             source,
@@ -156,7 +157,7 @@ class EditPages:
             title=operation,
             operation=operation,
             about=ABOUT[operation],
-            rows=[self._row(split_id, where, form) for split_id, where in rows],
+            rows=[self._row(split_id, where, form) for split_id, where in rows.items()],
             page=page,
             form=form,
             which=form["which"] or "ticked",
