@@ -177,6 +177,7 @@ def test_every_page_of_an_edit_fits_a_phone_and_can_be_read(
         page.get_by_label("To submit it, type").fill("nonsense")
         page.keyboard.press("Enter")
         page.get_by_role("alert").wait_for()
+        page.wait_for_load_state()  # with its styles
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(WEAKEST_CONTRAST) >= 4.5
     context.close()
