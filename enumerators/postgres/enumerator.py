@@ -260,6 +260,7 @@ class PostgresEnumerator(
             self._reads_from(result.slot.name)
             self._clock.seen(result.seen[-1].end, result.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", result.slot.kept_bytes)
+            self.context.metrics.gauge_parts("slotKeptBytes", {result.slot.name: result.slot.kept_bytes})
         self._take_server(self._assigner, result)
         self._publish()
         self._publish_waits(result)

@@ -137,6 +137,11 @@ class SourceCoordinator(Generic[SplitT]):
         return {**self._published, **known, **self._backlog.numbers(), **of_time, **bounds}
 
     @property
+    def parts(self) -> dict[str, dict[str, int | float]]:
+        """The numbers of parts that the enumerator publishes, by name."""
+        return self._context.metrics.parts
+
+    @property
     def _published(self) -> dict[str, int | float]:
         numbers: dict[str, int | float] = dict(self._context.metrics.gauges)
         for one in self._horizons:

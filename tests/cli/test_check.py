@@ -469,6 +469,16 @@ def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
     assert "did you mean maxFilesPerTrigger" in finding["found"]
 
 
+def test_an_option_that_is_given_twice_is_wrong_usage(tmp_path: Path) -> None:
+    for words in (
+        ("--path", tmp_path, "--option", "Path=/elsewhere"),
+        ("--reader", "text", "--option", "reader=csv"),
+    ):
+        said = flip27("check", *words)
+        assert (said.code, said.out) == (2, "")
+        assert f"--option: {str(words[3]).partition('=')[0]} is given twice" in said.err
+
+
 def test_a_path_to_be_cleaned_has_to_be_writable(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     words = ["check", "--path", tmp_path, "--reader", "text", "--option", "cleanSource=delete", "--json"]

@@ -121,7 +121,11 @@ def check(
     )
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
-    options |= source_options(given_options, files.storage)
+    others = source_options(given_options, files.storage)
+    own = {name.lower() for name, value in options.items() if (name, value) != ("enumerator", "files")}
+    if twice := [name for name in others if name.lower() in own]:
+        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
+    options |= others
     wants_source = enumerator != "files" or any(
         value is not None for value in (path, state, reader, schema, given_options)
     )

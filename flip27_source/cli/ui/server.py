@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -81,3 +83,16 @@ def server_of(app: Any) -> uvicorn.Server:
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
+
+
+@contextmanager
+def serving(app: Any, listening: socket.socket) -> Iterator[None]:
+    """Answer on a thread within this block."""
+    server = server_of(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
