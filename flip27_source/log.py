@@ -1,7 +1,7 @@
 """The logger of the library, which everything that runs in Spark's processes logs to.
 
-Each record says what it is about: its attribute ``flip27`` has the ids of the source, the checkpoint and the task,
-and its attributes ``trace_id`` and ``span_id`` those of option ``tracing``.
+Each record says what it is about: its attribute ``flip27`` has the ids of the source, the checkpoint and the
+task, and its attributes ``trace_id`` and ``span_id`` those of option ``tracing``.
 """
 
 from __future__ import annotations

@@ -1,23 +1,20 @@
 """SpanSender: passes spans to OpenTelemetry's exporter, on a thread of its own.
 
-Nobody waits for it: OpenTelemetry is imported on that thread, spans that a collector does not take are dropped
-and counted, and every failure is a warning in the log, once. Spans are sent when they end, because most
-processes of Spark are killed at the end.
+Nobody waits for it: OpenTelemetry is imported on that thread, spans that a collector does not take are
+dropped, and a failure is a warning in the log, once. Spans are sent when they end, because Spark kills most
+of its processes.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import os
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
-from ._version import __version__
 from .errors import Flip27Error, RegistryError
 from .log import LOG
 from .optional_packages import needed
@@ -31,7 +28,6 @@ MOST_AT_ONCE = 512
 LONGEST_WAIT_S = 1.0
 """How long a process that is about to end waits for its spans to be sent, at most."""
 _THREAD = "flip27-spans"
-_SCOPE = "flip27_source"
 
 Export = Callable[[list["Span"]], bool]
 
@@ -110,106 +106,44 @@ class SpanSender:
 @functools.cache
 def sender() -> SpanSender:
     """The sender of this process."""
-    return SpanSender(opentelemetry_export)
+    return SpanSender(_connected)
+
+
+def _connected() -> Export:
+    with needed("opentelemetry-sdk", by="option tracing", extra="otel"):
+        from .otel_spans import OpenTelemetrySpans
+    return OpenTelemetrySpans(quiet=_THREAD).export
 
 
 def check_installed() -> None:
-    """Find what :func:`opentelemetry_export` imports.
+    """Find the packages that sending needs, without the time that their import takes.
 
     Raises:
-        RegistryError: it is not installed, or a variable names an exporter that is not.
+        RegistryError: they are not installed.
     """
     with needed("opentelemetry-sdk", by="option tracing", extra="otel"):
-        import opentelemetry.sdk  # noqa: F401 - only whether it is there
-    _exporter_entry()
+        import opentelemetry.sdk  # noqa: F401 - a namespace: its modules are imported by the thread
+    exporter_entry()
 
 
-def _exporter_entry() -> Any:
-    """The entry point of the exporter that the standard variables name; None for none at all."""
+def exporter_entry() -> EntryPoint | None:
+    """The exporter that the variables name; None if they want none.
+
+    Raises:
+        RegistryError: it is not installed.
+    """
     name = os.environ.get("OTEL_TRACES_EXPORTER", "").partition(",")[0].strip() or "otlp"
     if name == "none":
         return None
     if name == "otlp":
-        protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get(
-            "OTEL_EXPORTER_OTLP_PROTOCOL", ""
-        )
+        for_all = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
+        protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or for_all
         name = "otlp_proto_grpc" if protocol.strip() == "grpc" else "otlp_proto_http"
     found = entry_points(group="opentelemetry_traces_exporter", name=name)
     if not found:
         raise RegistryError(
             f"option tracing needs OpenTelemetry's exporter {name}, which is not installed",
-            remedy="pip install 'flip27-source[otel]' on the driver and on every executor node; for gRPC also "
-            "opentelemetry-exporter-otlp-proto-grpc; or set OTEL_TRACES_EXPORTER to an exporter that is installed",
+            remedy="pip install 'flip27-source[otel]' on the driver and on every executor node; for gRPC "
+            "also opentelemetry-exporter-otlp-proto-grpc; or name another exporter by OTEL_TRACES_EXPORTER",
         )
     return next(iter(found))
-
-
-def opentelemetry_export() -> Export:
-    """An exporter, and all else, as OpenTelemetry's own environment variables say.
-
-    Raises:
-        Exception: any, of the packages of OpenTelemetry.
-    """
-    from opentelemetry import trace
-    from opentelemetry.context import Context
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-    from opentelemetry.sdk.trace.export import SpanExportResult
-    from opentelemetry.sdk.trace.id_generator import IdGenerator
-
-    entry = _exporter_entry()
-    if entry is None:
-        return lambda _spans: True
-    exporter = entry.load()()
-    # Its own errors would be in the log for each attempt, with parts of the requests.
-    logging.getLogger(type(exporter).__module__).addFilter(lambda record: record.threadName != _THREAD)
-    ended: list[ReadableSpan] = []
-
-    class Ended(SpanProcessor):
-        def on_end(self, span: ReadableSpan) -> None:
-            ended.append(span)
-
-    class Given(IdGenerator):
-        trace_id = span_id = ""
-
-        def generate_trace_id(self) -> int:
-            return int(self.trace_id, 16)
-
-        def generate_span_id(self) -> int:
-            return int(self.span_id, 16)
-
-    resource = Resource.create({"host.name": socket.gethostname()})
-    if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
-        resource = resource.merge(Resource({SERVICE_NAME: _SCOPE}))
-    ids = Given()
-    provider = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
-    provider.add_span_processor(Ended())
-    tracer = provider.get_tracer(_SCOPE, __version__)
-
-    def context_of(span: Span) -> Context:
-        """What the span is part of. Each process decides by the trace's id, and alike, whether it is sampled."""
-        if span.parent_id is None:
-            return Context()
-        trace_id = int(str(span.trace_id), 16)
-        is_sampled = provider.sampler.should_sample(None, trace_id, span.name).decision.is_sampled()
-        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if is_sampled else trace.TraceFlags.DEFAULT)
-        parent = trace.SpanContext(trace_id, int(span.parent_id, 16), is_remote=True, trace_flags=flags)
-        return trace.set_span_in_context(trace.NonRecordingSpan(parent), Context())
-
-    def export(spans: list[Span]) -> bool:
-        ended.clear()
-        for span in spans:
-            ids.trace_id, ids.span_id = str(span.trace_id), span.span_id
-            attributes: dict[str, Any] = {
-                f"flip27.{name}": value for name, value in span.attributes.items() if value is not None
-            }
-            made = tracer.start_span(
-                span.name, context_of(span), attributes=attributes, start_time=span.start_ns
-            )
-            if span.error is not None:
-                made.set_attribute("error.type", span.error)
-                made.set_status(trace.Status(trace.StatusCode.ERROR, span.error))
-            made.end(span.end_ns)
-        return not ended or exporter.export(ended) is SpanExportResult.SUCCESS
-
-    return export

@@ -1,8 +1,8 @@
 """Spans: what a batch, a task, a restore or a savepoint did, and when. Option ``tracing`` records them.
 
-Only the standard library is needed to record them; ``span_sender`` passes them to OpenTelemetry, on a thread of its
-own. A span has numbers, ids and names of classes, and never the text of an error, the name of a file or the
-value of an option: these may have data or secrets in them.
+Only the standard library is needed to record them; ``span_sender`` passes them to OpenTelemetry, on a thread
+of its own. A span has numbers, ids and names of classes, and never the text of an error, the name of a file
+or the value of an option: these may have data or secrets in them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """BatchTraces: one trace for each batch, and the ids of the batch in the records of the log.
 
-The spans ``plan``, ``write``, ``task``, ``commit`` and ``actions`` are parts of the span ``batch``, which begins when it
-is planned and ends when it is complete. The trace is derived from the lineage and the checkpoint, so after
-a crash the repeated batch, by another process, is in the same trace: a second span ``batch``.
+The spans ``plan``, ``write``, ``task``, ``commit`` and ``actions`` are parts of the span ``batch``, which
+begins when the batch is planned and ends when it is complete. The id of the trace is derived from the lineage
+and the checkpoint: after a crash the repeated batch, of another process, is a second span ``batch`` of the
+same trace.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class BatchTraces:
             batch.end(error)
 
     def failed(self, error: BaseException) -> None:
-        """A call of Spark has failed: the batch that was being planned, or the one that was to be complete."""
+        """A call of Spark has failed: what it planned, or was to complete, has failed."""
         batch, self._next = self._next, None
         if batch is not None:
             lineage = self._at.lineage
