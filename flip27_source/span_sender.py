@@ -7,6 +7,7 @@ of its processes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -60,17 +61,22 @@ class SpanSender:
             self._changed.notify_all()
             if not self._is_started:
                 self._is_started = True
-                threading.Thread(target=self._run, name=_THREAD, daemon=True).start()
+                # Where no thread can be started, the spans wait until they are dropped.
+                with contextlib.suppress(RuntimeError):
+                    threading.Thread(target=self._run, name=_THREAD, daemon=True).start()
 
     def flush(self, timeout_s: float = LONGEST_WAIT_S) -> None:
         """Wait until all spans are sent. A collector that did not answer in time is not waited for again,
         until it has taken spans.
         """
         with self._changed:
-            done = self._changed.wait_for(
-                lambda: self._is_given_up or not (self._waiting or self._sending), timeout_s
-            )
+            done = self._changed.wait_for(lambda: self._is_given_up or self.is_idle, timeout_s)
             self._is_given_up |= not done
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no span waits or is being sent."""
+        return not self._waiting and self._sending == 0
 
     def _run(self) -> None:
         export: Export | None = None

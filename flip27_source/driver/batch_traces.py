@@ -41,7 +41,7 @@ class BatchTraces:
         self.ids: dict[str, Any] = {"source": source.uid}
         self._is_on = source.options[TRACING]
         self._name = "read" if one_batch else "batch"
-        self._at = INITIAL_OFFSET
+        self._at = self._completed = INITIAL_OFFSET
         # The batch that is being planned, the one whose tasks run, and the one whose actions are due.
         self._next: Span | None = None
         self._batch: Span | None = None
@@ -123,14 +123,19 @@ class BatchTraces:
     def committing(self, offset: Offset) -> Iterator[None]:
         """The block processes the reports of the batch that ends at an offset: Spark has committed it."""
         self.ids["checkpoint"] = offset.checkpoint_id
-        batch = self._batch if offset == self._at else None
-        if batch is None:
+        # After a failure in this run it is restored, and is complete again.
+        if not self._is_on or offset == self._completed:
             yield
             return
+        batch = self._batch if offset == self._at else None
+        if batch is None:
+            # An earlier run has read the batch.
+            batch = self._span("batch", _trace_of(offset), checkpoint=offset.checkpoint_id, repeated=True)
+            self._begin(batch, offset)
         with batch.part("commit"):
             yield
         self._end_batch(is_complete=True)
-        self._complete = batch
+        self._complete, self._completed = batch, offset
 
     def _end_batch(self, *, is_complete: bool, error: BaseException | None = None) -> None:
         batch, self._batch = self._batch, None

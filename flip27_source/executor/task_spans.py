@@ -14,6 +14,9 @@ from ..spans import Span
 from .meter import Meter
 from .split_read import Item
 
+IDS_OF_SPARK = ("batch_id", "query_id")
+"""The ids by which Spark names the batch of a task; they are set before the task is read."""
+
 
 def traced(
     source: Source, planned: PlannedSubtask, context: SourceReaderContext, rows: Iterator[Item]
@@ -21,7 +24,7 @@ def traced(
     """The rows of a task; its span ends with them, if option ``tracing`` is true."""
     outer = ids_of_records()
     ids = {
-        **outer,
+        **{name: value for name, value in outer.items() if name in IDS_OF_SPARK},
         "source": source.uid,
         "checkpoint": planned.checkpoint_id,
         "subtask": planned.subtask_id,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flip27_source.source import Source
 
 _SESSION_TIME_ZONE = "spark.sql.session.timeZone"
-_IDS = {"batch_id": "streaming.sql.batchId", "query_id": "sql.streaming.queryId"}
+_IDS = {"batch_id": "streaming.sql.batchId", "query_id": "sql.streaming.queryId"}  # IDS_OF_SPARK
 
 
 class SubtaskPartition(InputPartition):
