@@ -7,7 +7,6 @@ of its processes.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
@@ -27,7 +26,10 @@ MOST_WAITING = 2048
 """Maximum number of spans that wait to be sent; further ones are dropped."""
 MOST_AT_ONCE = 512
 LONGEST_WAIT_S = 1.0
-"""How long a process that is about to end waits for its spans to be sent, at most."""
+"""How long a process that is about to end waits for the collector, at most."""
+LONGEST_IMPORT_S = 10.0
+"""How long it waits for the import of OpenTelemetry before, at most."""
+_NOT_TAKEN = "look at the collector, and at OTEL_EXPORTER_OTLP_ENDPOINT in this process"
 _THREAD = "flip27-spans"
 
 Export = Callable[[list["Span"]], bool]
@@ -45,10 +47,10 @@ class SpanSender:
         self._changed = threading.Condition()
         self._waiting: deque[Span] = deque()
         self._sending = 0
-        self._is_started = False
+        self._is_started = self._is_connected = False
         # Nobody waits for a collector that does not answer.
         self._is_given_up = False
-        self._warned = False
+        self._has_warned = False
         self.dropped = 0
 
     def send(self, span: Span) -> None:
@@ -59,19 +61,26 @@ class SpanSender:
                 return
             self._waiting.append(span)
             self._changed.notify_all()
-            if not self._is_started:
-                self._is_started = True
-                # Where no thread can be started, the spans wait until they are dropped.
-                with contextlib.suppress(RuntimeError):
-                    threading.Thread(target=self._run, name=_THREAD, daemon=True).start()
+        self.start()
 
-    def flush(self, timeout_s: float = LONGEST_WAIT_S) -> None:
+    def start(self) -> None:
+        """Start the thread, which imports OpenTelemetry, unless it was started."""
+        with self._changed:
+            is_started, self._is_started = self._is_started, True
+        if not is_started:
+            try:
+                threading.Thread(target=self._run, name=_THREAD, daemon=True).start()
+            except RuntimeError as error:  # the process may not have more threads
+                self._sent(error)
+
+    def flush(self) -> None:
         """Wait until all spans are sent. A collector that did not answer in time is not waited for again,
         until it has taken spans.
         """
         with self._changed:
-            done = self._changed.wait_for(lambda: self._is_given_up or self.is_idle, timeout_s)
-            self._is_given_up |= not done
+            self._changed.wait_for(lambda: self._is_connected or self._is_given_up, LONGEST_IMPORT_S)
+            is_over = self._changed.wait_for(lambda: self.is_idle or self._is_given_up, LONGEST_WAIT_S)
+            self._is_given_up |= not is_over
 
     @property
     def is_idle(self) -> bool:
@@ -79,34 +88,36 @@ class SpanSender:
         return not self._waiting and self._sending == 0
 
     def _run(self) -> None:
-        export: Export | None = None
+        try:
+            export = self._connect()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query goes on without spans
+            self._sent(error)
+            return
+        with self._changed:
+            self._is_connected = True
+            self._changed.notify_all()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 spans = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
                 self._sending = len(spans)
-            error: BaseException | None = None
             try:
-                export = export or self._connect()
-                is_sent = export(spans)
-            except Exception as raised:  # noqa: BLE001 - whatever it is, the query goes on without spans
-                is_sent, error = False, raised
-            self._sent(is_sent, error)
+                self._sent(None if export(spans) else _NOT_TAKEN)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._sent(error)
 
-    def _sent(self, is_sent: bool, error: BaseException | None) -> None:
+    def _sent(self, error: Exception | str | None) -> None:
+        """The collector has taken spans, or has not."""
         with self._changed:
-            self.dropped += 0 if is_sent else self._sending
+            self.dropped += 0 if error is None else self._sending
             self._sending = 0
-            self._is_given_up = not is_sent
+            self._is_given_up = error is not None
             self._changed.notify_all()
-        if not is_sent and not self._warned:
-            LOG.warning(
-                "spans cannot be sent to the collector and are dropped; the query goes on without them: %s",
-                (error if isinstance(error, Flip27Error) else type(error).__name__)
-                if error is not None
-                else "look at OTEL_EXPORTER_OTLP_ENDPOINT in this process, and at the collector",
-            )
-        self._warned = not is_sent
+        if error is not None and not self._has_warned:
+            # The text of an error of a package may have the headers of a request.
+            known = error if isinstance(error, str | Flip27Error) else type(error).__name__
+            LOG.warning("spans cannot be sent and are dropped, and the query goes on without them: %s", known)
+        self._has_warned = error is not None
 
 
 @functools.cache

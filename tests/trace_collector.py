@@ -1,4 +1,4 @@
-"""A collector of traces that tests run: it receives OTLP over HTTP on this machine, and shows traces as text."""
+"""A collector of traces that tests run: it receives OTLP over HTTP on this machine, shows them as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.deadline import until
 
 _ORDER = ("plan", "write", "task", "commit", "savepoint", "actions")
 _SHOWN = (
-    "source", "checkpoint", "repeated", "splits", "batch_id", "subtask", "attempt", "rows", "actions", "failed",
-    "complete", "savepoint",
+    "source", "checkpoint", "repeated", "splits", "batch_id", "subtask", "attempt", "rows", "actions",
+    "failed", "complete", "savepoint",
 )  # fmt: skip
 
 
@@ -47,6 +47,10 @@ class Collector:
             for of_scope in of_process.scope_spans:
                 self.spans += of_scope.spans
 
+    @property
+    def names(self) -> list[str]:
+        return [span.name for span in self.spans]
+
     def tree(self, *roots: str) -> str:
         """The traces, in the order of their beginnings, once this many spans of these names are there.
 
@@ -55,7 +59,7 @@ class Collector:
         """
         wanted = sorted(roots)
         until(lambda: sorted(span.name for span in self.spans if not span.parent_span_id) == wanted,
-              lambda: [span.name for span in self.spans])  # fmt: skip
+              lambda: self.names)  # fmt: skip
         return tree(self.spans)
 
 

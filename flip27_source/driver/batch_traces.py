@@ -49,6 +49,7 @@ class BatchTraces:
         self._actions: _Actions | None = None
         if self._is_on:
             check_installed()
+            sender().start()
 
     def restoring(self, offset: Offset, *, savepoint: bool) -> AbstractContextManager[object]:
         """The block restores the state at an offset, or from a savepoint."""
