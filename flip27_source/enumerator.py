@@ -393,6 +393,15 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """The splits that are not assigned, in the order in which they will be, as far as it is known."""
         return iter(())
 
+    def _read_now(self, splits: Iterable[Any]) -> tuple[SplitEnumerator[Any], list[Any]]:
+        """The enumerator of the source that is read now, and those of these splits that are its own."""
+        return self, list(splits)
+
+    def _to_be_read(self, waiting: Sequence[Any]) -> tuple[Sequence[Any], int | None]:
+        """Those of the splits that wait in event-time order that will be read, and the smallest time, in
+        microseconds since the epoch, in the source of a chain that follows them; None: not known."""
+        return waiting, None
+
     @classmethod
     def _has_buckets(cls, state: Any) -> bool:
         """Whether the splits of a state may be buckets of files, which older libraries read whole."""
