@@ -393,6 +393,9 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """The splits that are not assigned, in the order in which they will be, as far as it is known."""
         return iter(())
 
+    _by_event_time = False
+    """Whether splits that wait are handed out in the order of their event times."""
+
     def _read_now(self, splits: Iterable[Any]) -> tuple[SplitEnumerator[Any], list[Any]]:
         """The enumerator of the source that is read now, and those of these splits that are its own."""
         return self, list(splits)

@@ -480,7 +480,7 @@ class SourceCoordinator(Generic[SplitT]):
             _, live = self.enumerator._read_now(self._ledger.live)
             order.advanced(filter(None, read), enumerator.event_times_after(live))
         elif isinstance(enumerator, DiscoveringEnumerator) and enumerator._by_event_time:
-            postponed = [item.split for item in self._queues.splits()]
+            postponed = [*self._ledger.live, *(item.split for item in self._queues.splits())]
             order.planned(
                 batch.splits(),
                 waiting=lambda: self.enumerator._to_be_read([*postponed, *enumerator._waiting_splits()]),
