@@ -34,9 +34,9 @@ from flip27_source.enumerators.hybrid.parts import (
     parts_of,
     state_type_of,
 )
-from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
+from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch, read_before, until
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.event_time import EventTimeRange, begins_at, event_time_of, microseconds_of, moment_of
+from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of, moment_of
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_options import DISCOVERY_RETRIES, WATERMARK_DELAY
@@ -200,9 +200,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
         return self._current.enumerator, self._current.context.own(list(splits))
 
     def _to_be_read(self, waiting: Sequence[Any]) -> tuple[Sequence[Any], int | None]:
-        until_us, read = self._until_us, list(waiting)
-        while until_us is not None and read and begins_at(read[-1]) >= until_us:
-            read.pop()
+        read = read_before(waiting, self._until_us)
         return read, self._next_begins_us(read, leaves_the_rest=len(read) < len(waiting))
 
     def _next_begins_us(self, waiting: Sequence[Any], *, leaves_the_rest: bool) -> int | None:
@@ -328,10 +326,9 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
         if error is not None:
             raise error
         self._is_asking = False
-        overlap_us = round(self.options_given[SWITCH_OVERLAP] * 1_000_000)
         if isinstance(current := self._current.enumerator, DiscoveringEnumerator):
             current._waiting_changes += 1  # others of the splits that wait are read
-        self._until_us = None if begins is None else microseconds_of(begins) + overlap_us
+        self._until_us = until(begins, self.options_given[SWITCH_OVERLAP])
 
     def _make(self, part: Part, state: Any) -> None:
         switch = None if part.number == 1 else self._switches[part.number - 2]

@@ -105,11 +105,16 @@ def delays_ms(
     return list(accumulate(ends, lambda after, end: (end[0], max(after[1], end[1]))))
 
 
-def smallest_delay_ms(splits: Iterable[SourceSplit], options: Options) -> int:
-    """The smallest watermark delay that loses nothing of these splits, if they are read first, in order."""
+def smallest_delay_ms(splits: Sequence[SourceSplit], options: Options, next_us: int | None = None) -> int:
+    """The smallest watermark delay that loses nothing of these splits, if they are read first, in order.
+
+    Args:
+        next_us: the smallest time in the next source of a chain; None: there is none, or it is not known.
+    """
     limits = Limits.of(options) if _limits_are_known(options) else None
     ends = delays_ms(None, sorted(splits, key=place_of), limits)
-    return ends[-1][1] if ends else 0
+    latest_us = max((one.latest_us for one in map(event_time_of, splits) if one), default=None)
+    return max(ends[-1][1] if ends else 0, 0 if next_us is None else needed_delay_ms(latest_us, next_us))
 
 
 def _limits_are_known(options: Options) -> bool:

@@ -310,6 +310,6 @@ def test_a_source_without_times_has_no_delay_and_the_next_one_begins_anew() -> N
 
 
 def test_a_delay_is_refused_where_no_source_tells_its_times() -> None:
+    plain = shelf("1", eventTimeOrder=False)
     with pytest.raises(OptionError, match="no source of the chain tells its event times"):
-        plain = shelf("1", eventTimeOrder=False)
         Source.resolve(hybrid(plain, plain, watermarkDelay="1 hour"))
