@@ -357,7 +357,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.
 
         Called once, at the end of its data (FLIP-150: the switch of a HybridSource). What it returns becomes
-        the ``{switch}`` in the options of the next source.
+        the ``{switch}`` in the options of the next source. With ``eventTimeOrder`` it is also called before,
+        for the watermark delay that the switch will need: it has no side effects.
 
         Returns:
             An event time; or the text of another place, such as a number or an LSN. None: the source was

@@ -37,6 +37,7 @@ from flip27_source.enumerators.hybrid.parts import (
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch, read_before, until
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of, moment_of
+from flip27_source.leftovers import LeavesThings
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_options import DISCOVERY_RETRIES, WATERMARK_DELAY
@@ -56,7 +57,7 @@ class _StartedPart:
         self.part = part
         self.context = context
         self.options = options
-        self.is_started = False
+        self.is_started = self.has_told = False
         self._state = state
         self._enumerator: SplitEnumerator[Any] | None = None
         # Actions are performed by several threads.
@@ -243,6 +244,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The states of all parts that have started."""
         states = {made.part.state_field: made.snapshot(checkpoint_id) for made in self._made}
+        self._tell_what_is_kept(states)
         self._is_unsaved = False
         self.context.metrics.gauge("chainPart", len(self._made))
         return self.state_type(
@@ -254,6 +256,17 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
             began_us=self._began_us,
             **states,
         )
+
+    def _tell_what_is_kept(self, states: Mapping[str, Any]) -> None:
+        """Say, once in each run, what parts that have ended have left on other systems at a cost."""
+        for made in self._made[:-1]:
+            kind: Any = made.part.enumerator_type
+            if made.has_told or not issubclass(kind, LeavesThings):
+                continue
+            made.has_told = True
+            kept = kind.kept_at_end(states[made.part.state_field])
+            if kept is not None:
+                LOG.warning("%s has been read, and %s", made.part.title, kept)
 
     def handle_source_event(self, subtask_id: int, event: PartEvent) -> None:
         self._made[event.number - 1].enumerator.handle_source_event(subtask_id, event.event)
