@@ -30,7 +30,9 @@ def test_a_killed_query_and_its_tasks_are_traced_across_processes(
         with ChildProcess("tests.spark.traced_query", [str(tmp_path)], log=log):
             until((tmp_path / HANGS).exists, log.read_text, 120)
             names = ["commit", "plan", "write", "task", "task", "task", "task"]
-            until(lambda: all(collector.names.count(name) >= names.count(name) for name in names), log.read_text)
+            until(
+                lambda: all(collector.names.count(name) >= names.count(name) for name in names), log.read_text
+            )
         with ChildProcess("tests.spark.traced_query", [str(tmp_path)], log=log) as child:
             until(lambda: child.popen.poll() is not None, log.read_text, 120)
         until(lambda: len(collector.spans) == shown.count("\n") - 2, lambda: collector.names)
