@@ -1,25 +1,17 @@
-"""One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took.
-
-Spark starts the coordinator's process and does not configure Python's logging there; the environment
-variable FLIP27_LOG_LEVEL does.
-"""
+"""One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.context import AsyncRunner, Handler
 from ..enumerator_context import RetryPolicy
-from ..errors import OptionError
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
-
-LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
 
 
 class CheckpointLogLines:
@@ -107,25 +99,3 @@ class _WatchedRunner:
             return result
 
         self._runner.submit(self._hidden.in_errors(watched), handler, period_s, retry)
-
-
-def apply_log_level() -> None:
-    """Set the log level to FLIP27_LOG_LEVEL, if it is set; without other handlers, log to standard error.
-
-    Raises:
-        OptionError: FLIP27_LOG_LEVEL is not a level of Python's logging.
-    """
-    level = os.environ.get(LEVEL_VARIABLE, "")
-    if not level:
-        return
-    try:
-        LOG.setLevel(level.upper())
-    except ValueError as error:
-        raise OptionError(
-            f"the environment variable {LEVEL_VARIABLE} is {level!r}, which is not a Python logging level",
-            remedy=f"set {LEVEL_VARIABLE} to DEBUG, INFO, WARNING or ERROR, or unset it",
-        ) from error
-    if not LOG.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        LOG.addHandler(handler)

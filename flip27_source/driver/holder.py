@@ -37,6 +37,7 @@ from ..source_options import (
     TOLERABLE_FAILED_CHECKPOINTS,
 )
 from .background_cleaner import BackgroundCleaner
+from .batch_traces import BatchTraces
 from .cycle import Cycle
 from .driving import Driving
 from .environment import Environment
@@ -105,8 +106,9 @@ class CoordinatorHolder:
         self._told_ms = 0
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         hidden = Hidden(storage_options)
+        traces = BatchTraces(source, one_batch=one_batch)
         self._failures = ToleratedFailures(
-            options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment, hidden
+            options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment, hidden, traces
         )
         requests = Requests(
             shared,
@@ -132,6 +134,7 @@ class CoordinatorHolder:
             self._cleaner,
             environment,
             hidden,
+            traces,
         )
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
@@ -161,8 +164,10 @@ class CoordinatorHolder:
             (*item, self._checked_plan(*item), self._demanded(*item))
             for item in self._storage.plans_between(first, last)
         ]
+        traceparent = None
         if first != last:  # Spark before 4.2 asks so for the position of a restart
             self.cycle.repeat(last)
+            traceparent = self.cycle.traces.parent_of_tasks(last)
         return [
             PlannedSubtask(
                 contract=contract_version(),
@@ -175,6 +180,7 @@ class CoordinatorHolder:
                 savepoint=savepoint_of(offset, document),
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
+                traceparent=traceparent,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments
@@ -260,6 +266,7 @@ class CoordinatorHolder:
         """End the run: stop background work and close the coordinator."""
         self.cycle.end()
         self._driving.end(self._failures.error)
+        self.cycle.traces.close()
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # For an idle stream Spark passes the last offset many times a second.

@@ -394,6 +394,7 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
+        newest: the epoch of the newest driver at the last look; 0 if there was none.
         is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
             seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
@@ -412,11 +413,13 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.newest = 0
         self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
+        self.newest = listed.newest
         said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
         seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:

@@ -66,9 +66,13 @@ def pages_of(places: Sequence[Path | Place], hide: Callable[[str], str] = as_it_
 
 @contextmanager
 def served(
-    pages: Pages, *, token: str | None = None, now: Callable[[], dt.datetime] | None = None
+    pages: Pages,
+    *,
+    token: str | None = None,
+    now: Callable[[], dt.datetime] | None = None,
+    allow_edits: bool = False,
 ) -> Iterator[Served]:
     """Serve these pages on a thread."""
-    app = application(pages, token, now or Clock())
+    app = application(pages, token, now or Clock(), allow_edits=allow_edits)
     with bound("127.0.0.1", 0) as listening, serving(app, listening):
         yield Served(port=listening.getsockname()[1])
