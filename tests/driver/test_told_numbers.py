@@ -112,3 +112,19 @@ def test_only_the_first_gauges_are_told_however_many_an_enumerator_publishes(bat
     assert len([name for name in told if name.startswith("of-")]) == MOST_GAUGES
     assert "of-0000" in told
     assert "checkpointBytes" in told
+
+
+def test_whatever_an_enumerator_publishes_the_record_can_be_stored_at_the_end(batches: Any) -> None:
+    batches.batch()
+    metrics = batches.enumerator().context.metrics
+    metrics.gauge("huge", 10**300)
+    metrics.gauge("name \udcff", 1)
+    metrics.gauge_parts("lag", {"bytes-\udcff": 10**300})
+    batches.now_ms += RENEWED_EVERY_MS
+    batches.trigger()
+    batches.holder.close()
+    found = record(batches)
+    assert found.ended_ms is not None
+    assert found.numbers["huge"] == 1e300
+    assert found.numbers["name \\udcff"] == 1
+    assert found.numbers["parts"] == {"lag": {"bytes-\\udcff": 1e300}}

@@ -242,13 +242,16 @@ class StateMetrics:
     ) -> Iterator[Sample]:
         if seen.sources and all(self._owners[key] != place for key in seen.sources):
             return  # another location shows all of it
-        yield Sample(catalog.STATE_READABLE, (query,), int(seen.is_readable))
+        kept_s = LOOKS_KEPT * self._interval_s
+        # A look that does not end says nothing by itself.
+        is_readable = seen.is_readable and seen.read_s is not None and now_s - seen.read_s <= kept_s
+        yield Sample(catalog.STATE_READABLE, (query,), int(is_readable))
         if seen.read_s is not None:
             yield Sample(catalog.STATE_READ, (query,), now_s - seen.read_s)
         sources = [
             source
             for source, at_s in seen.sources.values()
-            if self._owners[source.key] == place and now_s - at_s <= LOOKS_KEPT * self._interval_s
+            if self._owners[source.key] == place and now_s - at_s <= kept_s
         ]
         yield from _together(query, sources)
         uids = Counter(source.uid for source in sources)
