@@ -74,8 +74,8 @@ class BatchTraces:
         self.ids.pop("trace_id", None)
         if not self._is_on:
             return _NOTHING
-        if self._next is None:
-            self._next = self._span(self._name, None, checkpoint=checkpoint_id)
+        # Planning is repeated as long as discovery has not ended: only the last time counts.
+        self._next = self._span(self._name, None, checkpoint=checkpoint_id)
         return self._next.part("plan")
 
     def planned_nothing(self) -> None:
