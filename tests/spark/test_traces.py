@@ -40,3 +40,22 @@ def test_a_killed_query_and_its_tasks_are_traced_across_processes(
     assert {*re.findall("trace_id=([0-9a-f]{32})", log.read_text())} == batches
     tasks = [values(span.attributes) for span in collector.spans if span.name == "task"]
     assert len({task["flip27.query_id"] for task in tasks if "flip27.query_id" in task}) == 1
+
+
+@pytest.mark.slow  # as above
+def test_a_query_does_not_wait_for_a_collector_that_never_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers only once the query has ended: what waited for it would never end."""
+    folders, log = Folders(tmp_path), tmp_path / "log"
+    (tmp_path / HANGS).touch()
+    for name in ("a.txt", "fails.txt", "z.txt"):
+        folders.land(name, [name])
+    with collecting() as collector:
+        collector.answers.clear()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        with ChildProcess("tests.spark.traced_query", [str(tmp_path)], log=log) as child:
+            until(lambda: child.popen.poll() is not None, log.read_text, 240)
+            assert (child.popen.poll(), collector.spans) == (0, []), log.read_text()
+        assert collector.asked.is_set()
+    assert "\n3 rows" in log.read_text()
