@@ -137,7 +137,7 @@ WATERMARK_DELAY: Option[float | None] = NextBatchOption(
     parse=optional(duration_s),
     doc="eventTimeOrder: the delay that the query gives withWatermark, which a source cannot see. A warning "
     "in the driver's log tells if it is less than the smallest delay that loses nothing of the backlog; "
-    "splits that are found later than it are counted.",
+    "splits that are found later than it are counted. An option of the whole chain, if the source is one.",
 )
 TOLERABLE_FAILED_CHECKPOINTS: Option[int] = NextBatchOption(
     name="tolerableFailedCheckpoints",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,14 +18,19 @@ class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:
-        now_ms: the clock that measures the age of discovery.
+        now_ms: the clock that measures the age of discovery. steady_ms: that which measures the blocks.
+
+    Attributes:
+        numbers: what the newest checkpoint took, for progress events.
     """
 
-    def __init__(self, uid: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, uid: str, now_ms: Callable[[], int], steady_ms: Callable[[], int]) -> None:
         self._uid = uid
         self._now_ms = now_ms
+        self._steady_ms = steady_ms
+        self.numbers: dict[str, int] = {}
         self._discovered_ms: int | None = None
-        self._planning_s = 0.0
+        self._planning_ms = 0
 
     def watched(self, runner: AsyncRunner, hidden: Hidden) -> AsyncRunner:
         """``runner``, wrapped so that the end of each round is recorded as the time of discovery.
@@ -39,22 +43,23 @@ class CheckpointLogLines:
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
         """Measure the block, which plans a checkpoint."""
-        begun = time.perf_counter()
+        begun = self._steady_ms()
         yield
-        self._planning_s = time.perf_counter() - begun
+        self._planning_ms = self._steady_ms() - begun
 
     @contextlib.contextmanager
     def writing(self, pending: PendingCheckpoint[Any]) -> Iterator[None]:
         """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
-        begun = time.perf_counter()
+        begun = self._steady_ms()
         yield
+        self.numbers = {"planningMs": self._planning_ms, "writeMs": self._steady_ms() - begun}
         if LOG.isEnabledFor(logging.INFO):
-            self._write_line(pending, time.perf_counter() - begun)
+            self._write_line(pending)
 
     def _discovered(self) -> None:
         self._discovered_ms = self._now_ms()
 
-    def _write_line(self, pending: PendingCheckpoint[Any], writing_s: float) -> None:
+    def _write_line(self, pending: PendingCheckpoint[Any]) -> None:
         summary, discovered_ms = pending.summary, self._discovered_ms
         numbers = {
             "checkpoint": pending.checkpoint_id,
@@ -68,8 +73,8 @@ class CheckpointLogLines:
             ),
             # Not known before a round has ended.
             "discovery_age_ms": None if discovered_ms is None else max(0, self._now_ms() - discovered_ms),
-            "planning_ms": round(self._planning_s * 1000),
-            "write_ms": round(writing_s * 1000),
+            "planning_ms": self.numbers["planningMs"],
+            "write_ms": self.numbers["writeMs"],
         }
         shown = {name: "unknown" if value is None else value for name, value in numbers.items()}
         line = " ".join(f"{name}={value}" for name, value in shown.items())

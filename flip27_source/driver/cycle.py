@@ -93,11 +93,14 @@ class Cycle:
     _trigger_ms: tuple[int, int] = field(default=(0, 0), init=False)
     _batch_began_ms: tuple[int, int] | None = field(default=None, init=False)
     _horizons: Horizons | None = field(default=None, init=False)
+    _restored: dict[str, int] = field(default_factory=dict, init=False)
     at: Offset = field(default=INITIAL_OFFSET, init=False)
     run: Run | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._checkpoint_log = CheckpointLogLines(self._source.uid, self._environment.now_ms)
+        self._checkpoint_log = CheckpointLogLines(
+            self._source.uid, self._environment.now_ms, self._environment.steady_ms
+        )
         self._limits = Limits.of(self._source.options)
 
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:
@@ -159,6 +162,7 @@ class Cycle:
 
     def _restore(self, offset: Offset) -> SourceCoordinator[Any]:
         self.driving.check()
+        begun_ms = self._environment.steady_ms()
         self._savepoint = None
         if offset.is_initial:
             self._savepoint = self._restorer.savepoint()
@@ -174,7 +178,17 @@ class Cycle:
         coordinator = self._begin(state)
         if self._savepoint is not None:
             self._savepoint.complete(coordinator)
+        if state is not None:
+            size = self._storage.newest_bytes if self._savepoint is None else self._savepoint.stored_bytes
+            self._restored = {"restoreMs": self._environment.steady_ms() - begun_ms, "restoreBytes": size}
         return coordinator
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What this run's restore and its newest checkpoint took, for progress events."""
+        size = self._storage.newest_bytes
+        known = {"checkpointBytes": size} if size else {}
+        return self._checkpoint_log.numbers | self._restored | known
 
     def repeat(self, offset: Offset) -> None:
         """Spark repeats a batch after a restart, maybe for hours: show others that this driver is alive."""

@@ -5,6 +5,9 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..snapshots.driver_epochs import MOST_FAILED, DriverEpoch, FailedCheckpoint
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
@@ -19,6 +22,9 @@ class Driving:
     Args:
         store: the state location; None if there is none, or if no other driver can exist.
         is_renewed: whether :meth:`renew` is called regularly.
+
+    Attributes:
+        numbers: what was told last.
     """
 
     def __init__(self, store: Store | None, environment: Environment, *, is_renewed: bool) -> None:
@@ -32,6 +38,7 @@ class Driving:
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
         self._failed: tuple[FailedCheckpoint, ...] = ()
+        self.numbers: Mapping[str, Any] = {}
 
     @property
     def epoch(self) -> int:
@@ -60,6 +67,7 @@ class Driving:
                 at="" if is_first else None,
                 is_renewed=self._is_renewed,
                 failed=self._failed,
+                numbers=self.numbers,
                 process=self._environment.process,
             )
             self._vain_ms.remove(now_ms)
@@ -109,6 +117,12 @@ class Driving:
         self._failed = (*self._failed, failure)[-MOST_FAILED:]
         if self._epoch is not None:
             self._epoch.failed = self._failed
+
+    def told(self, numbers: Mapping[str, Any]) -> None:
+        """What progress events tell: the records of this driver tell it to those who read the state."""
+        self.numbers = numbers
+        if self._epoch is not None:
+            self._epoch.numbers = numbers
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

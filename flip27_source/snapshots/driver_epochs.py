@@ -13,11 +13,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -75,6 +76,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ended_ms: when it ended; None if it has not, or could not say so, or is of a version before 0.3.
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
+        numbers: what the last progress event of the run told, or would have told.
     """
 
     host: str
@@ -85,6 +87,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str | None = None
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
+    numbers: dict[str, Any] = {}
 
     @property
     def last_failure(self) -> str | None:
@@ -132,11 +135,13 @@ class DriverCondition(NamedTuple):
 
     Attributes:
         since_ms: running: since when; stopped or failed: when; lost: when it was last heard of.
+        said_ms: when it has last said that it is alive, or has ended.
     """
 
     driver: Driver
     condition: Condition
     since_ms: int | None
+    said_ms: int | None
 
 
 def newest_driver(
@@ -149,15 +154,15 @@ def newest_driver(
     driver = Driver(listed.newest, _record(store, lineage, listed.newest))
     record, said_ms = driver.record, listed.last_said_ms
     if record is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms)
     if record.ended_ms is not None:
         ended = Condition.STOPPED if record.error is None else Condition.FAILED
-        return DriverCondition(driver, ended, record.ended_ms)
+        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, None)
     if _is_gone(store, lineage, driver, said_ms) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
-        return DriverCondition(driver, Condition.LOST, said_ms)
-    return DriverCondition(driver, Condition.RUNNING, record.started_ms)
+        return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
+    return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -173,11 +178,11 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        failed: checkpoints that failed before.
+        failed: checkpoints that failed before. numbers: what was told before.
         process: returns the id of this process.
 
     Attributes:
-        failed: those that the record shows once it is written again.
+        failed, numbers: those that the record shows once it is written again.
     """
 
     def __init__(
@@ -189,15 +194,22 @@ class DriverEpoch:
         at: str | None = None,
         is_renewed: bool = False,
         failed: tuple[FailedCheckpoint, ...] = (),
+        numbers: Mapping[str, Any] = types.MappingProxyType({}),
         process: Callable[[], int] = os.getpid,
     ) -> None:
         self._store = store
         self.lineage = lineage
         self._record = DriverRecord(
-            host=_host(), process=process(), started_ms=started_ms, at=at, failed=failed
+            host=_host(),
+            process=process(),
+            started_ms=started_ms,
+            at=at,
+            failed=failed,
+            numbers=dict(numbers),
         )
         self._completed = at
         self.failed = failed
+        self.numbers: Mapping[str, Any] = numbers
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
@@ -297,7 +309,8 @@ class DriverEpoch:
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _present(self, record: DriverRecord) -> DriverRecord:
-        return msgspec.structs.replace(record, at=self._completed, failed=self.failed)
+        told = dict(self.numbers)
+        return msgspec.structs.replace(record, at=self._completed, failed=self.failed, numbers=told)
 
     def _write(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         with self._changing:
@@ -381,6 +394,7 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
+        newest: the epoch of the newest driver at the last look; 0 if there was none.
         is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
             seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
@@ -399,11 +413,13 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.newest = 0
         self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
+        self.newest = listed.newest
         said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
         seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:

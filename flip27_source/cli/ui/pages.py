@@ -28,6 +28,7 @@ from ..state.diff import Point, changes
 from ..watch.remarks import remarks
 from ..watch.view import Batch
 from . import words
+from .edit_forms import value_of
 from .sources import Source, Sources
 
 BATCHES, SPLITS = 30, 100
@@ -64,7 +65,7 @@ class Pages:
     def __init__(self, sources: Sources, hide: Callable[[str], str], interval_s: float | None) -> None:
         self.sources = sources
         self._interval_s = interval_s
-        self._hide = hide
+        self.hide = hide
         self._text = words.finalizer(hide)
         self._jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -75,13 +76,27 @@ class Pages:
             lstrip_blocks=True,
         )
         self._jinja.globals.update(
-            words=words, counted=counted, remarks=remarks, link=self._link, version=__version__
+            words=words,
+            counted=counted,
+            remarks=remarks,
+            link=self._link,
+            version=__version__,
+            form_token=None,
+            value_of=value_of,
         )
+
+    def allow_edits(self, form_token: str) -> None:
+        """Show where edits begin; ``form_token``: what every form that is posted has to contain."""
+        self._jinja.globals["form_token"] = form_token
+
+    def is_open(self, text: str) -> bool:
+        """Whether a text has no secret in it."""
+        return self.hide(text) == text
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
         shown = self._text(text)
-        if self._interval_s is None or any(self._hide(value) != value for value in map(str, query.values())):
+        if self._interval_s is None or any(self.hide(value) != value for value in map(str, query.values())):
             return Markup("{}").format(shown)
         url = path + ("?" + urlencode(query, errors="surrogatepass") if query else "")
         return Markup('<a href="{}">{}</a>').format(url, shown)
