@@ -7,15 +7,18 @@ import html
 import os
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
 import pytest
 
-from flip27_source.cli.state.rows import Place
+from flip27_source.cli.commands import FileSystem
+from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.cli.ui.pages import SPLITS
 from flip27_source.cli.ui.words import catches_up, seconds
 from flip27_source.cli.watch.view import Frame
@@ -152,6 +155,31 @@ def test_a_damaged_lineage_does_not_hide_the_others_of_its_state_location(tmp_pa
         assert found.get(f"/s/0/{damaged.name}/batches").status == 500
     assert "1 source, 1 location cannot be read" in text
     assert f"{damaged} \u2716 cannot be read" in text
+
+
+@contextmanager
+def silent_store() -> Iterator[Place]:
+    """A place on a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        words = [f"endpoint_url=http://127.0.0.1:{server.getsockname()[1]}", "key=a", "secret=b"]
+        yield Place(location="s3://silent/state", stored=StoredState(files=FileSystem(storage=words)))
+
+
+def test_a_store_that_does_not_answer_holds_only_its_own_pages(
+    hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.cli.ui.sources.ANSWER_S", 0.1)
+    monkeypatch.setattr("flip27_source.cli.ui.sources.LATE_S", 0.1)
+    monkeypatch.setattr("flip27_source.cli.ui.server.LATE_S", 0.1)
+    with silent_store() as silent, served(pages_of([silent, hostile.checkpoint])) as found:
+        for _ in range(2):
+            text = text_of(found.get().text)
+            assert "1 source, 1 location cannot be read, 1 lost" in text
+            assert "s3://silent/state has not answered for" in text
+        assert found.get(f"{source_path(found)}/splits").status == 200
+        answer = found.get("/s/0/files-0000000000000000/batches")
+        assert answer.status == 500
+        assert "has not answered for" in answer.text
 
 
 def test_a_source_at_two_locations_is_shown_once(hostile: DiskQuery) -> None:

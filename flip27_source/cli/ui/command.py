@@ -23,6 +23,8 @@ from ..state.rows import Place, StoredState
 
 group = typer.Typer()
 _SHORTEST_TOKEN = 16
+_LONGEST_INTERVAL_S = 86_400.0
+"""Timers of browsers take at most 24.8 days, and end at once if it is more."""
 
 
 @command(
@@ -53,7 +55,8 @@ def ui(
         option("--token-env NAME", "The environment variable with the token that the page asks for."),
     ] = None,
     interval: Annotated[
-        float, option("--interval SECONDS", "Pause between two looks of an open page; at least 1.", seconds)
+        float,
+        option("--interval SECONDS", "Pause between two looks of an open page, from 1 s to 1 day.", seconds),
     ] = 2.0,
     export: Annotated[
         str | None, option("--export FILE", "Write one HTML file, without scripts, and serve nothing.")
@@ -78,9 +81,9 @@ def ui(
 
         from .pages import Pages
         from .server import application, bound, server_of
-        from .sources import Sources
+        from .sources import ANSWER_S, Sources
     sources = Sources(places)
-    pages = Pages(sources, hidden.in_text, None if export else max(1.0, interval))
+    pages = Pages(sources, hidden.in_text, None if export else min(max(1.0, interval), _LONGEST_INTERVAL_S))
 
     def show(console: Console) -> None:
         app = application(pages, token, _now)
@@ -90,7 +93,7 @@ def ui(
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
 
-    sources.look(_now())
+    sources.look(_now(), limit_s=None if export else ANSWER_S)
     unread = [
         {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}
         for item in sources.unread

@@ -1,10 +1,9 @@
-"""The server of the pages: routes, errors, and a socket. One request at a time looks at the state."""
+"""The server of the pages: routes, errors, and a socket. One request at a time reads at each place."""
 
 from __future__ import annotations
 
 import datetime as dt
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,30 +18,25 @@ from flip27_source.errors import Flip27Error, MissingStateError, OptionError, Pr
 
 from .guard import Guard
 from .pages import HERE, Pages
+from .sources import LATE_S
 
 _NOT_FOUND, _FAILED = 404, 500
 
 
 def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime]) -> Any:
     """The ASGI application."""
-    looking = threading.Lock()
 
     def answered(make: Callable[[Request], str]) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
-            with looking:
+            try:
                 try:
-                    pages.sources.look(now())
-                    try:
-                        return HTMLResponse(make(request))
-                    except (
-                        MissingStateError
-                    ):  # clean-up may have been quicker: a new look does not ask for it
-                        pages.sources.look(now(), again=True)
-                        return HTMLResponse(make(request))
-                except MissingStateError as error:
-                    return said(_NOT_FOUND, "Not found", error)
-                except Flip27Error as error:
-                    return said(_FAILED, "This page cannot be made", error)
+                    return HTMLResponse(_looked(pages, request, make, now()))
+                except MissingStateError:  # clean-up may have been quicker: a new look does not ask for it
+                    return HTMLResponse(_looked(pages, request, make, now(), again=True))
+            except MissingStateError as error:
+                return said(_NOT_FOUND, "Not found", error)
+            except Flip27Error as error:
+                return said(_FAILED, "This page cannot be made", error)
 
         return endpoint
 
@@ -51,8 +45,7 @@ def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime])
         return HTMLResponse(text, status)
 
     def page(request: Request) -> str:
-        at = request.path_params
-        return pages.page(f"{at['place']}/{at['lineage']}", at["view"], request.query_params)
+        return pages.page(_key_of(request), request.path_params["view"], request.query_params)
 
     def elsewhere(_request: Request, _error: Exception) -> Response:
         return said(_NOT_FOUND, "Not found", MissingStateError("there is no such page", remedy="begin at /"))
@@ -71,6 +64,21 @@ def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime])
     return Guard(
         Starlette(routes=routes, exception_handlers={_NOT_FOUND: elsewhere, Exception: failed}), token=token
     )
+
+
+def _key_of(request: Request) -> str:
+    return "{place}/{lineage}".format(**request.path_params)
+
+
+def _looked(
+    pages: Pages, request: Request, make: Callable[[Request], str], now: dt.datetime, *, again: bool = False
+) -> str:
+    """A page after a look: at all places, or at that of its source only, which is held meanwhile."""
+    if "place" not in request.path_params:
+        pages.sources.look(now, again=again, limit_s=LATE_S)
+        return make(request)
+    with pages.sources.held(_key_of(request), now, again=again):
+        return make(request)
 
 
 def bound(host: str, port: int) -> socket.socket:

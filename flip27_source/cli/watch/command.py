@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ..commands import command, option, seconds
+from ..commands import DONE, REFUSED, command, option, seconds
 from ..rendering import Answer, counted, printable
 from ..state.rows import Place
 from .remarks import remarks
@@ -32,7 +32,7 @@ _BAR_WIDTH = 24
 @command(
     group,
     example="flip27 watch /ckpt/orders",
-    answers="a list with one object for each lineage: lineage, at, driver, condition, error, remedy, "
+    answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
     "backlog, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, sized (target_ms, reason, files, "
     "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, "
@@ -59,7 +59,8 @@ def watch(
         else:
             watch_live(lambda: watcher.frames(_now()), console, _ticks(max(0.1, interval)))
 
-    return Answer(data=frames, shown=[draw])
+    is_damaged = any(frame.unread is not None for frame in frames)
+    return Answer(data=frames, shown=[draw], exit_code=REFUSED if is_damaged else DONE)
 
 
 def _now() -> dt.datetime:
@@ -85,7 +86,7 @@ def watch_live(look: Callable[[], Sequence[Frame]], console: Console, ticks: Ite
 
 def _panel(frame: Frame) -> Panel:
     if frame.checkpoint_id is None:
-        said = Group(*_driver(frame), "no checkpoint yet")
+        said = Group(*_driver(frame), "no checkpoint yet" if frame.unread is None else "cannot be read")
         return Panel(said, title=escape(frame.lineage), title_align="left")
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
@@ -107,8 +108,9 @@ def _panel(frame: Frame) -> Panel:
 def _driver(frame: Frame) -> list[Text]:
     """Lines on whether the source runs, and on the error that has ended it."""
     lines = [] if frame.driver is None else [Text(printable(frame.driver))]
-    if frame.error is not None:
-        lines.append(Text(printable(frame.error), style="bold red"))
+    lines += [
+        Text(printable(error), style="bold red") for error in (frame.unread, frame.error) if error is not None
+    ]
     if frame.remedy is not None:
         lines.append(Text(printable(f"What to do: {frame.remedy}")))
     return lines

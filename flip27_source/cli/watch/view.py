@@ -55,7 +55,8 @@ class Frame:
     Attributes:
         at: when the state was read.
         driver, condition: whether its driver runs, in words and in one word; None if no driver is known.
-        error, remedy: with which its driver has failed, and what to do about it.
+        unread: why its state cannot be read; None if it can.
+        error, remedy: with which its driver has failed, and what to do about it, or about ``unread``.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
@@ -82,6 +83,7 @@ class Frame:
     at: dt.datetime
     driver: str | None = None
     condition: str | None = None
+    unread: str | None = None
     error: str | None = None
     remedy: str | None = None
     checkpoint_id: int | None = None
@@ -159,12 +161,20 @@ class Watcher:
         self._looks = Looks(self.place)
 
     def frames(self, now: dt.datetime) -> list[Frame]:
-        """One frame for each lineage.
+        """One frame for each lineage; one that cannot be read does not hide the others.
 
         Raises:
-            StateError: nothing is there, or it cannot be read.
+            StateError: nothing is there, or nothing can be read.
         """
-        return [frame for _, frame in self.look(now)]
+        unread: dict[str, Flip27Error] = {}
+        frames = [frame for _, frame in self.look(now, unread)]
+        for error in () if frames else unread.values():
+            raise error
+        damaged = (
+            Frame(lineage=name, at=now, unread=error.what, remedy=error.remedy)
+            for name, error in unread.items()
+        )
+        return [*frames, *damaged]
 
     def look(
         self, now: dt.datetime, unread: dict[str, Flip27Error] | None = None
