@@ -1,5 +1,7 @@
 """One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took.
 
+How long it took, and when discovery was last done, is in the driver's record too.
+
 Spark starts the coordinator's process and does not configure Python's logging there; the environment
 variable FLIP27_LOG_LEVEL does.
 """
@@ -9,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,9 @@ from ..enumerator_context import RetryPolicy
 from ..errors import OptionError
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
+from ..snapshots.driver_epochs import WrittenCheckpoint
+from .driving import Driving
+from .environment import Environment
 
 LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
 
@@ -27,14 +31,15 @@ class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:
-        now_ms: the clock that measures the age of discovery.
+        driving: whose record shows them too.
     """
 
-    def __init__(self, uid: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, uid: str, driving: Driving, environment: Environment) -> None:
         self._uid = uid
-        self._now_ms = now_ms
+        self._driving = driving
+        self._environment = environment
         self._discovered_ms: int | None = None
-        self._planning_s = 0.0
+        self._planning_ms = 0
 
     def watched(self, runner: AsyncRunner, hidden: Hidden) -> AsyncRunner:
         """``runner``, wrapped so that the end of each round is recorded as the time of discovery.
@@ -47,22 +52,29 @@ class CheckpointLogLines:
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
         """Measure the block, which plans a checkpoint."""
-        begun = time.perf_counter()
+        begun_ms = self._environment.steady_ms()
         yield
-        self._planning_s = time.perf_counter() - begun
+        self._planning_ms = self._environment.steady_ms() - begun_ms
 
     @contextlib.contextmanager
     def writing(self, pending: PendingCheckpoint[Any]) -> Iterator[None]:
         """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
-        begun = time.perf_counter()
+        begun_ms = self._environment.steady_ms()
         yield
+        write_ms = self._environment.steady_ms() - begun_ms
+        self._driving.wrote(
+            WrittenCheckpoint(
+                checkpoint_id=pending.checkpoint_id, planning_ms=self._planning_ms, write_ms=write_ms
+            )
+        )
         if LOG.isEnabledFor(logging.INFO):
-            self._write_line(pending, time.perf_counter() - begun)
+            self._write_line(pending, write_ms)
 
     def _discovered(self) -> None:
-        self._discovered_ms = self._now_ms()
+        self._discovered_ms = self._environment.now_ms()
+        self._driving.discovered(self._discovered_ms)
 
-    def _write_line(self, pending: PendingCheckpoint[Any], writing_s: float) -> None:
+    def _write_line(self, pending: PendingCheckpoint[Any], write_ms: int) -> None:
         summary, discovered_ms = pending.summary, self._discovered_ms
         numbers = {
             "checkpoint": pending.checkpoint_id,
@@ -75,9 +87,11 @@ class CheckpointLogLines:
                 summary.backlog.splits, summary.waiting_splits + summary.gauges.get("pendingSplits", 0)
             ),
             # Not known before a round has ended.
-            "discovery_age_ms": None if discovered_ms is None else max(0, self._now_ms() - discovered_ms),
-            "planning_ms": round(self._planning_s * 1000),
-            "write_ms": round(writing_s * 1000),
+            "discovery_age_ms": None
+            if discovered_ms is None
+            else max(0, self._environment.now_ms() - discovered_ms),
+            "planning_ms": self._planning_ms,
+            "write_ms": write_ms,
         }
         shown = {name: "unknown" if value is None else value for name, value in numbers.items()}
         line = " ".join(f"{name}={value}" for name, value in shown.items())

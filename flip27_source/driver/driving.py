@@ -5,7 +5,15 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 
 from __future__ import annotations
 
-from ..snapshots.driver_epochs import MOST_FAILED, DriverEpoch, FailedCheckpoint
+from typing import Any
+
+from ..snapshots.driver_epochs import (
+    MOST_FAILED,
+    MOST_WRITTEN,
+    DriverEpoch,
+    FailedCheckpoint,
+    WrittenCheckpoint,
+)
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
 from .environment import Environment
@@ -31,7 +39,8 @@ class Driving:
         # When this run has claimed epochs that do not stand: their files may exist all the same.
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
-        self._failed: tuple[FailedCheckpoint, ...] = ()
+        # What the records of this driver show besides; threads replace values, and no key is ever new.
+        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": ()}
 
     @property
     def epoch(self) -> int:
@@ -59,7 +68,7 @@ class Driving:
                 now_ms,
                 at="" if is_first else None,
                 is_renewed=self._is_renewed,
-                failed=self._failed,
+                notes=self._notes,
                 process=self._environment.process,
             )
             self._vain_ms.remove(now_ms)
@@ -106,9 +115,15 @@ class Driving:
 
     def noted(self, failure: FailedCheckpoint) -> None:
         """A checkpoint has failed: the records of this driver show it."""
-        self._failed = (*self._failed, failure)[-MOST_FAILED:]
-        if self._epoch is not None:
-            self._epoch.failed = self._failed
+        self._notes["failed"] = (*self._notes["failed"], failure)[-MOST_FAILED:]
+
+    def wrote(self, written: WrittenCheckpoint) -> None:
+        """A checkpoint is durable: the records of this driver show how long it took."""
+        self._notes["written"] = (*self._notes["written"], written)[-MOST_WRITTEN:]
+
+    def discovered(self, now_ms: int) -> None:
+        """The enumerator has found out what is new. Runs on any thread."""
+        self._notes["discovered_ms"] = now_ms
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

@@ -64,6 +64,8 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
         "rows/s       12,345.6               splits/s          100.0",
         "live         1 split                finished          34,000 splits",
         "quarantined  2 splits               event time lag    not measured",
+        "runbook, not delivered: docs/troubleshooting.md#splitreaderror",
+        "batch in progress: reported: 0; gateways closed until they report: 1",
         f"subtask 0  {'━' * 24}  4/4 splits  2,000 rows, 310 ms on node-1",
         f"subtask 1  {' ' * 24}  0/4 splits",
         "",

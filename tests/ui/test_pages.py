@@ -404,7 +404,7 @@ def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tm
     state = query.checkpoint / "flip27"
     (lineage,) = (folder.name for folder in state.iterdir() if folder.name.startswith("files-"))
     failures = tuple(FailedCheckpoint(at_ms=1000 * n, error=f"<b>timed out {n}</b>") for n in range(3))
-    epoch = DriverEpoch(LocalStore(str(state)), lineage, 9_000, failed=failures)
+    epoch = DriverEpoch(LocalStore(str(state)), lineage, 9_000, notes={"failed": failures})
     epoch.end(10_000, StateLocationError("<i>no space</i>", remedy="add <u>space</u>"))
     with served(pages_of([query.checkpoint])) as found:
         first, checkpoints = found.get().text, found.get(f"{source_path(found)}/checkpoints").text

@@ -21,6 +21,8 @@ from rich.text import Text
 from ..commands import DONE, REFUSED, command, option, seconds
 from ..rendering import Answer, counted, printable
 from ..state.rows import Place
+from .facts import facts
+from .look import Looking
 from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
 
@@ -36,8 +38,10 @@ _BAR_WIDTH = 24
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
     "backlog, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, sized (target_ms, reason, files, "
     "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, "
-    "slowest, paused), live, finished, quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, "
-    "subtasks (subtask, splits, done, rows, duration_ms, host).",
+    "slowest, paused), live, finished, quarantined, ignored, data_losses, rows_per_s, splits_per_s, "
+    "batches, report_demand, subtasks (subtask, splits, done, rows, duration_ms, host), standing "
+    "(discovered_at, edits and savepoints: at, checkpoint_id, said; started_from, owns, progress: title, "
+    "said, columns, rows), looked (at, took_s, tables, error, remedy).",
 )
 def watch(
     place: Place,
@@ -45,12 +49,18 @@ def watch(
     interval: Annotated[
         float, option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds)
     ] = 1.0,
+    *,
+    looking: Looking,
 ) -> Answer:
     """Show backlog, rows per second, lag, batches and tasks (subtasks) of a source; Ctrl-C ends it.
 
-    Rows and times are only known if tasks report: set taskReports=always to have them for every source.
+    Times of tasks are only known if these report: set taskReports=always to have them for every source. Rows
+    are known then, or if the source tells the rows of a split and the query's checkpoint location is given.
     """
+    given = looking.options(place.stored.files.storage)
     watcher = Watcher(place=place)
+    if given is not None:
+        watcher.look_into_sources(given, _now())
     frames = watcher.frames(_now())
 
     def draw(console: Console) -> None:
@@ -98,6 +108,7 @@ def _panel(frame: Frame) -> Panel:
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
     lines = [Text(printable(remark)) for remark in remarks(frame)]
+    lines += [Text(printable(f"{fact.name}: {fact.said}")) for fact in facts(frame)]
     return Panel(
         Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
         title=escape(frame.lineage),
