@@ -20,6 +20,7 @@ from flip27_source.options import integer
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
 from ..rendering import Answer, counted
 from ..state.rows import Place, StoredState
+from ..watch.look import Looking
 
 group = typer.Typer()
 _SHORTEST_TOKEN = 16
@@ -62,6 +63,7 @@ def ui(
         str | None, option("--export FILE", "Write one HTML file, without scripts, and serve nothing.")
     ] = None,
     *,
+    looking: Looking,
     files: FileSystem,
 ) -> Answer:
     """Show on a web page whether sources run, what failed, the backlog, batches, splits and checkpoints."""
@@ -73,7 +75,8 @@ def ui(
         *(Place(location=at, stored=StoredState(files=files)) for at in state or ()),
     ]
     token = _token(host, token_env)
-    hidden = Hidden({"token": token, **source_options(None, files.storage)})
+    given = looking.options(files.storage)
+    hidden = Hidden({"token": token, **source_options(None, files.storage), **(given or {})})
     where = "in this environment"
     with needed("starlette", by="flip27 ui", extra="ui", where=where, error_type=OptionError):
         import jinja2  # noqa: F401
@@ -83,7 +86,12 @@ def ui(
         from .server import application, bound, server_of
         from .sources import ANSWER_S, Sources
     sources = Sources(places)
-    pages = Pages(sources, hidden.in_text, None if export else min(max(1.0, interval), _LONGEST_INTERVAL_S))
+    pages = Pages(
+        sources,
+        hidden.in_text,
+        None if export else min(max(1.0, interval), _LONGEST_INTERVAL_S),
+        looks_with=given,
+    )
 
     def show(console: Console) -> None:
         app = application(pages, token, _now)
@@ -93,6 +101,8 @@ def ui(
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
 
+    if given is not None:
+        sources.look_into(given, _now(), waits=export is not None)
     sources.look(_now(), limit_s=None if export else ANSWER_S)
     unread = [
         {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}

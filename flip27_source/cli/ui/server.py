@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import hmac
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -58,12 +60,22 @@ def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime])
 
     routes = [
         Route("/", answered(lambda _: pages.overview())),
+        Route("/s/{place}/{lineage}/ask", lambda request: _asked(pages, request, now())),
         Route("/s/{place}/{lineage}/{view}", answered(page)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     return Guard(
         Starlette(routes=routes, exception_handlers={_NOT_FOUND: elsewhere, Exception: failed}), token=token
     )
+
+
+def _asked(pages: Pages, request: Request, now: dt.datetime) -> Response:
+    """Ask a source itself, if this page has given the token for it; then show what is known."""
+    given, token = pages.looks_with, request.query_params.get("token", "").encode(errors="replace")
+    if given is None or not hmac.compare_digest(token, pages.ask_token.encode()):
+        raise HTTPException(_NOT_FOUND)
+    pages.sources.look_into(given, now, _key_of(request))
+    return RedirectResponse(f"/s/{_key_of(request)}/progress", 303)
 
 
 def _key_of(request: Request) -> str:

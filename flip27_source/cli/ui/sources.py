@@ -6,13 +6,15 @@ import datetime as dt
 import shlex
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flip27_source.errors import Flip27Error, StateLocationError
 from flip27_source.file_systems.paths import redacted
+from flip27_source.log import LOG
+from flip27_source.snapshots.driver_epochs import WrittenCheckpoint
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import History
 from flip27_source.values.times import datetime_or_none
@@ -26,6 +28,8 @@ SAME_LOOK_S = 1.0
 """Requests within this time see one look, so that several windows do not read more."""
 LATE_S = 3.0
 """How long the page of all sources waits for a place."""
+ASKED_EVERY_S = 10.0
+"""Within this time a source itself is asked once."""
 ANSWER_S = 20.0
 """How long a page of a source waits for its place."""
 
@@ -56,6 +60,12 @@ class Source:
         return [(datetime_or_none(item.at_ms), item.error) for item in (record.failed if record else ())][
             ::-1
         ]
+
+    @property
+    def written(self) -> Sequence[WrittenCheckpoint]:
+        """The checkpoints of its driver of which it is known how long they took."""
+        record = self.history.driver and self.history.driver.driver.record
+        return record.written if record else ()
 
     @property
     def state(self) -> str:
@@ -95,6 +105,7 @@ class Watched:
         self._look: Future[None] = Future()
         self._look.set_result(None)
         self._began_s = 0.0
+        self._asked_s: dict[str, float] = {}
         self._batches: dict[tuple[str, CheckpointName], Batch] = {}
 
     @property
@@ -141,6 +152,32 @@ class Watched:
         ]
         keys = {source.key for source in found}
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
+
+    def look_into(self, given: Mapping[str, str], now: dt.datetime, only: str | None, *, waits: bool) -> None:
+        """Begin to look into the sources themselves on a thread, unless that was just done.
+
+        Args:
+            given: the options that the states do not have. only: a lineage; None: all of them.
+        """
+        key = only or ""
+        with self._beginning:
+            before_s = self._asked_s.get(key)
+            if before_s is not None and time.monotonic() - before_s < ASKED_EVERY_S:
+                return
+            self._asked_s[key] = time.monotonic()
+        asking = threading.Thread(target=self._ask, args=(given, now, only), daemon=True)
+        asking.start()
+        if waits:
+            asking.join()
+
+    def _ask(self, given: Mapping[str, str], now: dt.datetime, only: str | None) -> None:
+        # With a watcher of its own: the source may be slow, and the pages go on meanwhile.
+        asking = Watcher(self._watcher.place)
+        try:
+            asking.look_into_sources(given, now, only)
+        except Flip27Error as error:  # the pages show that the state cannot be read
+            LOG.warning("%s: no look into its sources: %s", self.location, error)
+        self._watcher.looked.update(asking.looked)
 
     @property
     def silence(self) -> Unread | None:
@@ -209,6 +246,14 @@ class Sources:
         looks = [place.look(now, again=again) for place in self.places]
         for look in wait(looks, limit_s).done:
             look.result()
+
+    def look_into(
+        self, given: Mapping[str, str], now: dt.datetime, key: str | None = None, *, waits: bool = False
+    ) -> None:
+        """Begin to look into the sources themselves, or into that of a key; ``waits``: until it is done."""
+        for place in self.places:
+            if key is None or place is self._place(key):
+                place.look_into(given, now, None if key is None else key.partition("/")[2], waits=waits)
 
     @contextmanager
     def held(self, key: str, now: dt.datetime, *, again: bool = False) -> Iterator[None]:

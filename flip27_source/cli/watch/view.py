@@ -160,6 +160,11 @@ class Batch:
         """The sum of a column of the reports; None if none has reported."""
         return sum(report[column] for report in self.reports.values()) if self.reports else None
 
+    def rows_of_one(self, subtask: int) -> int | None:
+        """The rows of a subtask that read a single split; None if it read several, or has not reported."""
+        report = self.reports.get(subtask)
+        return report["rows"] if report is not None and report["splits"] == 1 else None
+
     @property
     def rows(self) -> int | None:
         """The rows that it has read, by its reports or else by its offset; None if neither tells them."""
@@ -169,13 +174,17 @@ class Batch:
 
 @dataclass(slots=True)
 class Watcher:
-    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten."""
+    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten.
+
+    Attributes:
+        looked: by lineage, what the newest look into a source itself has found.
+    """
 
     place: Place
     _looks: Looks = field(init=False)
     _last: dict[Any, Any] = field(default_factory=dict)
     _needed: dict[Any, Any] = field(default_factory=dict)
-    _into: dict[str, Look] = field(default_factory=dict)
+    looked: dict[str, Look] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._looks = Looks(self.place)
@@ -204,7 +213,7 @@ class Watcher:
         """
         for history in self._looks.histories():
             if only in (None, history.lineage.name):
-                self._into[history.lineage.name] = looked(history, given, now)
+                self.looked[history.lineage.name] = looked(history, given, now)
 
     def look(
         self, now: dt.datetime, unread: dict[str, Flip27Error] | None = None
@@ -260,7 +269,7 @@ class Watcher:
             condition=None if driver is None else driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
-            looked=self._into.get(lineage),
+            looked=self.looked.get(lineage),
         )
         if document is None or not batches:
             return frame
