@@ -10,18 +10,20 @@ from flip27_source.source_progress import Cell, ProgressTable
 
 
 def tables_told(tables: TablesState[Any, Any]) -> Iterator[ProgressTable]:
-    """How much of each table's rows is read."""
+    """How much of each table's rows is read: what the newest batch reads is still planned."""
     known = [(str(table), None, None, None, None, "only changes are left") for table in tables.known]
     begun = list(map(_row, tables.tables))
     rows: list[Sequence[Cell]] = [*begun, *known]
     said = f"{len(known):,} of {len(rows):,} need no more of their rows"
     if tables.tables:
-        read, chunks = sum(row[2] for row in begun), sum(row[1] for row in begun)
-        said += f"; {read:,} of {chunks:,} chunks of the others are read"
+        chunks, read, planned = (sum(int(row[place]) for row in begun) for place in (1, 2, 3))
+        said += (
+            f"; of {chunks:,} chunks of the others {read:,} are known to be read, and {planned:,} are planned"
+        )
     yield ProgressTable(
         title="tables",
         said=said,
-        columns=("table", "chunks", "read", "in a batch", "rows scanned", "status"),
+        columns=("table", "chunks", "read", "planned", "rows scanned", "status"),
         rows=rows,
     )
 

@@ -287,7 +287,7 @@ def _overview_table(item: dict[str, Any]) -> Table:
     }
     shown |= {name.replace("_", " "): complete.get(name) for name in _OVERVIEW_NUMBERS}
     rows = [(name, value) for name, value in shown.items() if value not in (None, {})]
-    rows += item["facts"]
+    rows += [(fact.name, fact.said) for fact in item["facts"]]
     return Table(columns=("lineage", item["lineage"]), rows=rows)
 
 

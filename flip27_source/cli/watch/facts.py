@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from flip27_source import errors
 from flip27_source.state_tables.history import COMPLETE
@@ -20,7 +20,8 @@ _SECTION_OF = {"KafkaError": "AccessError", "ServerError": "AccessError", "Datab
 _MOST_NAMED = 20
 
 
-class Fact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fact:
     name: str
     said: str
 
