@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pytest
 
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.look import Look, looked
@@ -23,7 +22,7 @@ from tests.enumerators.postgres.reading import query as postgres_query
 from tests.kafka_server import KafkaBroker
 from tests.mysql_server import MysqlServer
 from tests.postgres_server import PostgresServer
-from tests.s3_server import S3Bucket, new_bucket
+from tests.s3_server import S3Bucket
 from tests.toy_sources import EchoReader, Item
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -68,21 +67,16 @@ def test_a_look_finds_files_that_the_state_does_not_have_and_writes_nothing(tmp_
     assert [Path(row[0]).name for row in table["rows"]] == ["new.txt", "newer.txt"]
 
 
-@pytest.fixture
-def bucket(_s3_endpoint: str) -> S3Bucket:
-    return new_bucket(_s3_endpoint)
-
-
-def test_a_look_at_a_source_with_a_queue_lists_and_asks_no_queue(bucket: S3Bucket, tmp_path: Path) -> None:
+def test_a_look_at_a_source_with_a_queue_lists_and_asks_no_queue(s3_bucket: S3Bucket, tmp_path: Path) -> None:
     options = {
-        "enumerator": "files", "reader": "text", "path": f"{bucket.url}/landing",
-        "stateLocation": str(tmp_path), **bucket.options,
+        "enumerator": "files", "reader": "text", "path": f"{s3_bucket.url}/landing",
+        "stateLocation": str(tmp_path), **s3_bucket.options,
     }  # fmt: skip
-    bucket.file_system.pipe(f"{bucket.name}/landing/a", b"1")
+    s3_bucket.file_system.pipe(f"{s3_bucket.name}/landing/a", b"1")
     engine = MicroBatchEngine(options)
     engine.process_all_available()
     engine.stop()
-    bucket.file_system.pipe(f"{bucket.name}/landing/b", b"2")
+    s3_bucket.file_system.pipe(f"{s3_bucket.name}/landing/b", b"2")
     queue = {"discovery": "notifications", "notificationQueues": "https://sqs.eu-west-1.amazonaws.com/1/none"}
     facts = show(tmp_path, "--look", *given(options | queue))
     assert facts["in the source"].startswith("1 splits that the state does not have")

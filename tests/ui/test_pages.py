@@ -27,6 +27,7 @@ from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
 from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27, three_batches
+from tests.deadline import until
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.queries import HOSTILE, DiskQuery
 from tests.ui.served import Served, pages_of, served
@@ -418,6 +419,46 @@ def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tm
     assert [n for n in range(3) if f"<b>timed out {n}</b>" in text_of(checkpoints)] == [0, 1, 2]
 
 
+def test_a_source_is_asked_from_the_page_only_if_that_is_allowed(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    query.land("new.txt")
+    with served(pages_of([query.checkpoint])) as found:
+        path = source_path(found)
+        assert "/ask" not in found.get(f"{path}/progress").text
+        assert found.get(f"{path}/ask?token=").status == 404
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    with served(pages) as found:
+        path = source_path(found)
+        (token,) = re.findall(r'name="token" value="([^"]+)"', found.get(f"{path}/progress").text)
+        for wrong in ("", "guess", "%ff"):
+            assert found.get(f"{path}/ask?token={wrong}").status == 404
+        assert "in the source" not in found.get(path + "/batches").text
+        answer = found.get(f"{path}/ask?token={token}")
+        assert (answer.status, answer.headers["location"]) == (303, f"{path}/progress")
+        said = "1 splits that the state does not have"
+        until(lambda: said in text_of(found.get(f"{path}/progress").text))
+        assert said in text_of(found.get().text)
+        asked = pages.sources.found[0].frame.looked
+        found.get(f"{path}/ask?token={token}")  # within ten seconds
+        found.get()
+        assert pages.sources.found[0].frame.looked == asked
+
+
+def test_the_rows_of_a_file_are_shown_where_its_task_has_read_nothing_else(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("alone.parquet", rows=7)
+    query.batch()
+    query.engine.stop()
+    with served(pages_of([query.checkpoint])) as found:
+        path = source_path(found)
+        assert "alone.parquet finished 1 01-01 00:00:02 0 7" in text_of(
+            found.get(f"{path}/splits?name=alone").text
+        )
+        (link,) = links(found.get(f"{path}/splits").text, "/split?")
+        assert "7 (1 split)" in text_of(found.get(quote(link, safe="/?&=%+")).text)
+        assert "Planning" in found.get(f"{path}/checkpoints").text
+
+
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*/checkpoint"))
 
 
@@ -427,7 +468,7 @@ def test_every_page_of_every_source_and_of_older_states_is_made(checkpoint: Path
     pages.sources.look(dt.datetime.now(dt.UTC))
     assert pages.sources.unread == []
     for source in pages.sources.found:
-        seen = {"batches?", "splits?", "splits?status=live", "quarantine?", "checkpoints?"}
+        seen = {"batches?", "progress?", "splits?", "splits?status=live", "quarantine?", "checkpoints?"}
         todo = sorted(seen)
         while todo:
             view, _, query = todo.pop().partition("?")
@@ -436,6 +477,15 @@ def test_every_page_of_every_source_and_of_older_states_is_made(checkpoint: Path
             seen |= new
             todo += sorted(new)
         assert len(seen) > 6
+
+
+def test_the_place_of_the_switch_of_a_chain_is_shown() -> None:
+    (checkpoint,) = [at for at in GOLDEN if at.parts[-3:-1] == ("0.2.0", "chain")]
+    pages = pages_of([checkpoint])
+    pages.sources.look(dt.datetime.now(dt.UTC))
+    text = text_of(pages.page(pages.sources.found[0].key, "progress", {}))
+    assert "source 3 of 3 is read: hybrid.3 (files), which began at the switch 6" in text
+    assert "hybrid.2 (sequence) was read to its end 3" in text
 
 
 def test_a_record_of_kafka_that_cannot_be_decoded_is_shown_in_hex_and_as_text() -> None:

@@ -55,7 +55,7 @@ def watch(
     """Show backlog, rows per second, lag, batches and tasks (subtasks) of a source; Ctrl-C ends it.
 
     Times of tasks are only known if these report: set taskReports=always to have them for every source. Rows
-    are known then, or if the source tells the rows of a split and the query's checkpoint location is given.
+    are known then, or if the source tells those of each split.
     """
     given = looking.options(place.stored.files.storage)
     watcher = Watcher(place=place)

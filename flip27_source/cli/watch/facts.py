@@ -46,7 +46,7 @@ def runbook(error: str | None) -> str | None:
         return None
     name = error.partition(":")[0]
     section = _SECTION_OF.get(name, name)
-    known = isinstance(getattr(errors, section, None), type)
+    known = section != "Flip27Error" and isinstance(getattr(errors, section, None), type)
     return f"{RUNBOOK}#{section.lower()}" if known else RUNBOOK
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from flip27_source.snapshots.documents import CheckpointDocument
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.request_mailbox import EDIT, Mailbox
 from flip27_source.source_progress import ProgressTable, TellsProgress
+from flip27_source.split import size_of
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.unassigned_splits import class_of
 from flip27_source.values.times import datetime_or_none
@@ -81,11 +82,13 @@ def standing(
     """
     driver = history.driver
     record = None if driver is None else driver.driver.record
-    edits, savepoints = _requested(history)
+    done = {edit.request_id for batch in batches for edit in batch.edits}
+    edits, savepoints, waiting = _requested(history, done)
     for batch in reversed(batches):
         at, number = batch.row["created_at"], batch.row["checkpoint_id"]
         edits += [Deed(at=at, checkpoint_id=number, said=edit_said(edit)) for edit in batch.edits]
-        if batch.target is not None:
+        # The request stays until the savepoint is complete; after a restart another checkpoint becomes it.
+        if batch.target is not None and batch.target not in waiting:
             savepoints.append(Deed(at=at, checkpoint_id=number, said=f"taken in {batch.target}"))
     discovered_ms = None if record is None else record.discovered_ms
     return Standing(
@@ -98,13 +101,17 @@ def standing(
     )
 
 
-def _requested(history: History) -> tuple[list[Deed], list[Deed]]:
-    """The edits and savepoints that wait, and those that have failed, the newest first."""
+def _requested(history: History, done: Collection[str]) -> tuple[list[Deed], list[Deed], set[str]]:
+    """The edits and savepoints that wait, and those that have failed, the newest first; the waiting targets.
+
+    Args:
+        done: the ids of edits that do not wait.
+    """
     lineage = history.lineage
     if lineage.is_savepoint or lineage.parent is None:
-        return [], []
+        return [], [], set()
     if not history.stored.listed(file_names.REQUESTS):
-        return [], []
+        return [], [], set()
     mailbox = Mailbox(history.stored.store, history.stored.folder)
     found, failed = mailbox.waiting(), mailbox.failed()[::-1]
     edits = [
@@ -114,12 +121,13 @@ def _requested(history: History) -> tuple[list[Deed], list[Deed]]:
             said=f"{edit.operation} by {edit.who}: {edit.why} (waits for the next batch boundary)",
         )
         for edit in reversed(found.edits)
+        if edit.request_id not in done
     ]
     savepoints = [
         Deed(
             at=datetime_or_none(asked.requested_ms),
             checkpoint_id=None,
-            said=f"to {asked.target} (waits for the next batch boundary)",
+            said=f"to {asked.target} (waits for a batch, and for the trigger after it)",
         )
         for asked in reversed(found.savepoints)
     ]
@@ -127,7 +135,7 @@ def _requested(history: History) -> tuple[list[Deed], list[Deed]]:
         said = f"failed: {item.reason}" if item.kind == EDIT else f"to {item.asked}, failed: {item.reason}"
         deed = Deed(at=datetime_or_none(item.failed_ms), checkpoint_id=None, said=said)
         (edits if item.kind == EDIT else savepoints).append(deed)
-    return edits, savepoints
+    return edits, savepoints, {asked.target for asked in found.savepoints}
 
 
 def _owned(history: History) -> str | None:
@@ -150,3 +158,22 @@ def progress_of(
         return tuple(kind.progress(state, live, history.summary(name)))
     except Exception as error:  # noqa: BLE001 - classes of authors raise any error, and hide nothing else
         return (ProgressTable(title="progress", said=f"not known: {kept_text(error)}"),)
+
+
+def rows_planned(history: History, name: CheckpointName, document: CheckpointDocument) -> int | None:
+    """The rows of the splits that a batch reads, if all of them tell it; there may be fewer in the end."""
+    kind = class_of(document)
+    if kind is None or not document.raw.plan:
+        return None
+    rows = 0
+    try:
+        codec, version = SnapshotCodec(kind), document.source.split_version
+        for item in document.raw.plan:
+            for raw in history.raw_splits(name, document, item.splits) or ():
+                known = size_of(codec.decode_split(version, raw)).rows
+                if known is None:
+                    return None
+                rows += known
+    except Exception:  # noqa: BLE001 - classes of authors raise any error, and then it is not known
+        return None
+    return rows

@@ -25,7 +25,7 @@ from flip27_source.values.times import event_time
 
 from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
 from .look import Look, looked
-from .standing import Standing, progress_of, standing
+from .standing import Standing, progress_of, rows_planned, standing
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Frame:
         data_losses: how often data was lost before it was read. These three include the reports of the
             newest batch.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
-            rows_per_s is None if neither tasks report nor the offsets of the batches tell their rows.
+            rows_per_s is None if neither tasks report nor splits tell their rows.
         batches: number of retained checkpoints.
         report_demand: whether the tasks of the newest batch report: none, wanted or required.
         subtasks: of the newest batch.
@@ -136,7 +136,7 @@ class Batch:
     Attributes:
         row: of the view checkpoints. reports: rows of the view reports, by subtask.
         backlog: splits that were found and in no batch yet when it was planned.
-        planned_rows: the rows that it reads, as its splits tell in its offset; None if they do not.
+        planned_rows: if no task has reported, the rows that it reads by its splits; None: they do not tell.
         quarantined, ignored, losses: how many its reports tell.
         edits: those that it has applied. target: where its checkpoint is a savepoint.
     """
@@ -167,7 +167,7 @@ class Batch:
 
     @property
     def rows(self) -> int | None:
-        """The rows that it has read, by its reports or else by its offset; None if neither tells them."""
+        """The rows that it has read, by its reports or else by its splits; None if neither tells them."""
         told = self.total("rows") if self.row["subtasks"] else 0
         return self.planned_rows if told is None else told
 
@@ -357,7 +357,7 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
         row=row,
         reports=reports,
         backlog=max(noted, row["waiting"] + held),
-        planned_rows=_count_in(history.summary(name), "rows"),
+        planned_rows=None if reports or document is None else rows_planned(history, name, document),
         quarantined=statuses[SplitStatus.FAILED],
         ignored=statuses[SplitStatus.IGNORED],
         losses=sum(len(report.losses) for report in told),
