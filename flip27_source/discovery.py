@@ -19,7 +19,7 @@ from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
-from .event_time import event_time_of, place_of
+from .event_time import begins_at, place_of
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
@@ -128,13 +128,13 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits, LooksIntoSourc
     def waits_only_from(self, time_us: int) -> bool:
         """Whether splits wait, and all begin at this event time, in microseconds since 1970, or later."""
         waiting = [page for page in self._pages if page.left]
-        first = [_begins_at(page.splits[page.taken]) for page in waiting]
+        first = [begins_at(page.splits[page.taken]) for page in waiting]
         # They tell it in nearly all cases: this is asked for each split.
         if not self._by_event_time or not first or min(first) < time_us:
             return False
         if self._waits_after != (self._waiting_changes, time_us):
             rest = chain.from_iterable(page.splits[page.taken :] for page in waiting)
-            if any(_begins_at(split) < time_us for split in rest):
+            if any(begins_at(split) < time_us for split in rest):
                 return False
             self._waits_after = self._waiting_changes, time_us
         return True
@@ -399,11 +399,6 @@ class Page(Generic[SplitT]):
             self._sizes = None
             self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
-
-
-def _begins_at(split: Any) -> float:
-    times = event_time_of(split)
-    return float("-inf") if times is None else times.earliest_us
 
 
 def _without(whole: Backlog, part: Backlog) -> Backlog:

@@ -169,7 +169,8 @@ class StartError(Flip27Error):
     """Some of the queries of ``start_in_turn`` could not be started; the others were.
 
     Attributes:
-        queries: the started queries by the order of the functions; None for one that could not be started.
+        queries: the started queries by the order of the functions; None for one that could not be started,
+            and for each once the error was pickled.
         reasons: why not, one error for each of these, in the same order.
     """
 
@@ -178,6 +179,16 @@ class StartError(Flip27Error):
     ) -> None:
         super().__init__(what, remedy=remedy)
         self.queries, self.reasons = queries, reasons
+
+    def __reduce__(self) -> tuple[object, ...]:
+        make = functools.partial(StartError, queries=self.queries, reasons=self.reasons, remedy=self.remedy)
+        return make, (self.what,)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
+        # Pickle asks for this one; a query of Spark belongs to its process.
+        return StartError(
+            self.what, queries=[None] * len(self.queries), reasons=self.reasons, remedy=self.remedy
+        ).__reduce__()
 
 
 class StopError(Flip27Error):

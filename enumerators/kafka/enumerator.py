@@ -422,11 +422,17 @@ class KafkaEnumerator(
         if self._assigner.known is None:
             return UNKNOWN_BACKLOG
         ends = self._assigner.ends
+        splits = (*self._assigner.held, *live)
         rows = [
-            end - split.next
-            for split in (*self._assigner.held, *live)
-            if (end := ends.get(split.split_id, 0)) > split.next >= 0
+            end - split.next for split in splits if (end := ends.get(split.split_id, 0)) > split.next >= 0
         ]
+        if self.options_given[opts.PARTITION_LAG]:
+            lags = {
+                split.split_id: max(0, ends[split.split_id] - split.next)
+                for split in splits
+                if split.split_id in ends and split.next >= 0 and not split.is_quarantined
+            }
+            self.context.metrics.gauge_parts("partitionLag", lags)
         oldest = None if self._oldest_ms is None else datetime_or_none(self._oldest_ms)
         return Backlog(
             splits=len(rows), rows=sum(rows), bytes=None, oldest_event_time=oldest if rows else None

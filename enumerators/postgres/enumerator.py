@@ -121,6 +121,15 @@ class PostgresEnumerator(
         return leftovers_of(options, state)
 
     @classmethod
+    def kept_at_end(cls, state: PostgresState | None) -> str | None:
+        if state is None or state.slot is None:
+            return None
+        return (
+            f"slot {state.slot} makes the server keep its log, unless it was dropped: flip27 postgres drop "
+            f"--slot {state.slot} removes it, and no rewind goes back to before that source's end then"
+        )
+
+    @classmethod
     def held_chunk(cls, state: PostgresState, progress: TableProgress, number: int) -> PostgresSplit:
         return chunk_split(progress, number, state.assigner.settled or Horizon(lsn=0, xid=0))
 
@@ -271,6 +280,7 @@ class PostgresEnumerator(
             self._reads_from(result.slot.name)
             self._clock.seen(result.seen[-1].end, result.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", result.slot.kept_bytes)
+            self.context.metrics.gauge_parts("slotKeptBytes", {result.slot.name: result.slot.kept_bytes})
         self._take_server(self._assigner, result)
         self._publish()
         self._publish_waits(result)

@@ -5,6 +5,7 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..snapshots.driver_epochs import (
@@ -40,7 +41,13 @@ class Driving:
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
         # What the records of this driver show besides; threads replace values, and no key is ever new.
-        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": ()}
+        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": (), "numbers": {}}
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """What was told last."""
+        numbers: Mapping[str, Any] = self._notes["numbers"]
+        return numbers
 
     @property
     def epoch(self) -> int:
@@ -124,6 +131,10 @@ class Driving:
     def discovered(self, now_ms: int) -> None:
         """The enumerator has found out what is new. Runs on any thread."""
         self._notes["discovered_ms"] = now_ms
+
+    def told(self, numbers: Mapping[str, Any]) -> None:
+        """What progress events tell: the records of this driver tell it to those who read the state."""
+        self._notes["numbers"] = dict(numbers)
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

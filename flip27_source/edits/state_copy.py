@@ -51,6 +51,7 @@ class StateCopy:
     """
 
     def __init__(self, lineage: Lineage, storage_options: Mapping[str, Any]) -> None:
+        self.lineage, self.storage_options = lineage, storage_options
         self.history = History(lineage.store(storage_options), lineage)
         self.line: Ancestry = self.history.line()
         head = self.history.head(self.line)

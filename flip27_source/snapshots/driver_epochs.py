@@ -95,6 +95,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
         written: the newest checkpoints that it has written, the newest last.
+        numbers: what the last progress event of the run told, or would have told.
     """
 
     host: str
@@ -107,6 +108,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
+    numbers: dict[str, Any] = {}
 
     @property
     def last_failure(self) -> str | None:
@@ -154,11 +156,13 @@ class DriverCondition(NamedTuple):
 
     Attributes:
         since_ms: running: since when; stopped or failed: when; lost: when it was last heard of.
+        said_ms: when it has last said that it is alive, or has ended.
     """
 
     driver: Driver
     condition: Condition
     since_ms: int | None
+    said_ms: int | None
 
 
 def newest_driver(
@@ -171,15 +175,15 @@ def newest_driver(
     driver = Driver(listed.newest, _record(store, lineage, listed.newest))
     record, said_ms = driver.record, listed.last_said_ms
     if record is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms)
     if record.ended_ms is not None:
         ended = Condition.STOPPED if record.error is None else Condition.FAILED
-        return DriverCondition(driver, ended, record.ended_ms)
+        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, None)
     if _is_gone(store, lineage, driver, said_ms) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
-        return DriverCondition(driver, Condition.LOST, said_ms)
-    return DriverCondition(driver, Condition.RUNNING, record.started_ms)
+        return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
+    return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -195,8 +199,8 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        notes: the values of ``failed``, ``discovered_ms`` and ``written`` that the record has once it is
-            written again; the owner changes them.
+        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
+            written again; the owner changes their values.
         process: returns the id of this process.
     """
 
@@ -214,9 +218,13 @@ class DriverEpoch:
         self._store = store
         self.lineage = lineage
         self._notes = notes or {}
-        failed = self._notes.get("failed", ())
         self._record = DriverRecord(
-            host=_host(), process=process(), started_ms=started_ms, at=at, failed=failed
+            host=_host(),
+            process=process(),
+            started_ms=started_ms,
+            at=at,
+            failed=self._notes.get("failed", ()),
+            numbers=self._notes.get("numbers", {}),
         )
         self._completed = at
         taken = _listed(store, lineage)
@@ -409,6 +417,7 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
+        newest: the epoch of the newest driver at the last look; 0 if there was none.
         is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
             seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
@@ -427,11 +436,13 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.newest = 0
         self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
+        self.newest = listed.newest
         said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
         seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:

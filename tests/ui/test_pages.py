@@ -171,7 +171,7 @@ def test_a_store_that_does_not_answer_holds_only_its_own_pages(
 ) -> None:
     monkeypatch.setattr("flip27_source.cli.ui.sources.ANSWER_S", 0.1)
     monkeypatch.setattr("flip27_source.cli.ui.sources.LATE_S", 0.1)
-    monkeypatch.setattr("flip27_source.cli.ui.server.LATE_S", 0.1)
+    monkeypatch.setattr("flip27_source.cli.ui.answers.LATE_S", 0.1)
     with silent_store() as silent, served(pages_of([silent, hostile.checkpoint])) as found:
         for _ in range(2):
             text = text_of(found.get().text)

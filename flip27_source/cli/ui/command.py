@@ -1,4 +1,4 @@
-"""``flip27 ui``: a local web page of sources, from their state alone. Read-only."""
+"""``flip27 ui``: a local web page of sources, from their state alone. Read-only unless edits are allowed."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ def ui(
         float,
         option("--interval SECONDS", "Pause between two looks of an open page, from 1 s to 1 day.", seconds),
     ] = 2.0,
+    allow_edits: Annotated[
+        bool,
+        option("--allow-edits", "Also edit sources and take savepoints. Whoever sees the page may do so."),
+    ] = False,
     export: Annotated[
         str | None, option("--export FILE", "Write one HTML file, without scripts, and serve nothing.")
     ] = None,
@@ -94,7 +98,7 @@ def ui(
     )
 
     def show(console: Console) -> None:
-        app = application(pages, token, _now)
+        app = application(pages, token, _now, allow_edits=allow_edits)
         with bound(host, port) as listening:
             name = f"[{host}]" if ":" in host else host
             console.print(f"http://{name}:{listening.getsockname()[1]}/  (Ctrl-C ends it)", highlight=False)

@@ -33,6 +33,7 @@ from ..watch.remarks import remarks
 from ..watch.standing import edit_said
 from ..watch.view import Batch
 from . import words
+from .edit_forms import value_of
 from .sources import Source, Sources
 
 BATCHES, SPLITS = 30, 100
@@ -82,7 +83,7 @@ class Pages:
         self.looks_with = looks_with
         self.ask_token = secrets.token_urlsafe(16)
         self._interval_s = interval_s
-        self._hide = hide
+        self.hide = hide
         self._text = words.finalizer(hide)
         self._jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -100,12 +101,22 @@ class Pages:
             link=self._link,
             version=__version__,
             ask_token=None if looks_with is None or interval_s is None else self.ask_token,
+            form_token=None,
+            value_of=value_of,
         )
+
+    def allow_edits(self, form_token: str) -> None:
+        """Show where edits begin; ``form_token``: what every form that is posted has to contain."""
+        self._jinja.globals["form_token"] = form_token
+
+    def is_open(self, text: str) -> bool:
+        """Whether a text has no secret in it."""
+        return self.hide(text) == text
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
         shown = self._text(text)
-        if self._interval_s is None or any(self._hide(value) != value for value in map(str, query.values())):
+        if self._interval_s is None or any(self.hide(value) != value for value in map(str, query.values())):
             return Markup("{}").format(shown)
         url = path + ("?" + urlencode(query, errors="surrogatepass") if query else "")
         return Markup('<a href="{}">{}</a>').format(url, shown)

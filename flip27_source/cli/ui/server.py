@@ -1,96 +1,57 @@
-"""The server of the pages: routes, errors, and a socket. One request at a time reads at each place."""
+"""The server of the pages: routes, and a socket. The routes of edits exist only if they are allowed."""
 
 from __future__ import annotations
 
 import datetime as dt
-import hmac
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flip27_source.errors import Flip27Error, MissingStateError, OptionError, ProtocolError, said_of
+from flip27_source.errors import MissingStateError, OptionError, ProtocolError, said_of
 
+from .answers import FAILED, NOT_FOUND, Answers, key_of
+from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
-from .sources import LATE_S
-
-_NOT_FOUND, _FAILED = 404, 500
 
 
-def application(pages: Pages, token: str | None, now: Callable[[], dt.datetime]) -> Any:
+def application(
+    pages: Pages, token: str | None, now: Callable[[], dt.datetime], *, allow_edits: bool = False
+) -> Any:
     """The ASGI application."""
-
-    def answered(make: Callable[[Request], str]) -> Callable[[Request], Response]:
-        def endpoint(request: Request) -> Response:
-            try:
-                try:
-                    return HTMLResponse(_looked(pages, request, make, now()))
-                except MissingStateError:  # clean-up may have been quicker: a new look does not ask for it
-                    return HTMLResponse(_looked(pages, request, make, now(), again=True))
-            except MissingStateError as error:
-                return said(_NOT_FOUND, "Not found", error)
-            except Flip27Error as error:
-                return said(_FAILED, "This page cannot be made", error)
-
-        return endpoint
-
-    def said(status: int, title: str, error: Flip27Error) -> Response:
-        text = pages.render("error.html", title=title, what=error.what, remedy=error.remedy)
-        return HTMLResponse(text, status)
+    answers = Answers(pages, now)
 
     def page(request: Request) -> str:
-        return pages.page(_key_of(request), request.path_params["view"], request.query_params)
+        return pages.page(key_of(request), request.path_params["view"], request.query_params)
 
     def elsewhere(_request: Request, _error: Exception) -> Response:
-        return said(_NOT_FOUND, "Not found", MissingStateError("there is no such page", remedy="begin at /"))
+        error = MissingStateError("there is no such page", remedy="begin at /")
+        return answers.said(NOT_FOUND, "Not found", error)
 
     def failed(_request: Request, error: Exception) -> Response:
         what = ProtocolError(
             f"a bug of flip27: {said_of(error)}", remedy="report it, with the log of flip27 ui"
         )
-        return said(_FAILED, "This page cannot be made", what)
+        return answers.said(FAILED, "This page cannot be made", what)
 
-    routes = [
-        Route("/", answered(lambda _: pages.overview())),
-        Route("/s/{place}/{lineage}/ask", lambda request: _asked(pages, request, now())),
-        Route("/s/{place}/{lineage}/{view}", answered(page)),
+    routes: list[BaseRoute] = [
+        Route("/", answers.page(lambda _: pages.overview())),
+        Route("/s/{place}/{lineage}/ask", answers.asked),
+        *(edit_routes(pages, answers) if allow_edits else ()),
+        Route("/s/{place}/{lineage}/{view}", answers.page(page)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    return Guard(
-        Starlette(routes=routes, exception_handlers={_NOT_FOUND: elsewhere, Exception: failed}), token=token
-    )
-
-
-def _asked(pages: Pages, request: Request, now: dt.datetime) -> Response:
-    """Ask a source itself, if this page has given the token for it; then show what is known."""
-    given, token = pages.looks_with, request.query_params.get("token", "").encode(errors="replace")
-    if given is None or not hmac.compare_digest(token, pages.ask_token.encode()):
-        raise HTTPException(_NOT_FOUND)
-    pages.sources.look_into(given, now, _key_of(request))
-    return RedirectResponse(f"/s/{_key_of(request)}/progress", 303)
-
-
-def _key_of(request: Request) -> str:
-    return "{place}/{lineage}".format(**request.path_params)
-
-
-def _looked(
-    pages: Pages, request: Request, make: Callable[[Request], str], now: dt.datetime, *, again: bool = False
-) -> str:
-    """A page after a look: at all places, or at that of its source only, which is held meanwhile."""
-    if "place" not in request.path_params:
-        pages.sources.look(now, again=again, limit_s=LATE_S)
-        return make(request)
-    with pages.sources.held(_key_of(request), now, again=again):
-        return make(request)
+    app = Starlette(routes=routes, exception_handlers={NOT_FOUND: elsewhere, Exception: failed})
+    return Guard(app, token=token, allow_edits=allow_edits)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -122,3 +83,16 @@ def server_of(app: Any) -> uvicorn.Server:
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
+
+
+@contextmanager
+def serving(app: Any, listening: socket.socket) -> Iterator[None]:
+    """Answer on a thread within this block."""
+    server = server_of(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()

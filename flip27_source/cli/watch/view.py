@@ -64,7 +64,9 @@ class Frame:
         complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
         event_time_lag_s: seconds between the largest event time reported and now.
-        backlog: splits that were found and are not in a batch yet. live: splits that continue.
+        checkpoint_bytes: size of the newest checkpoint, with the segments that it shares with others.
+        backlog: splits that were found and are not in a batch yet. waiting: those of them that a limit has
+            postponed. live: splits that continue.
         backlog_rows, backlog_bytes, backlog_age_s: rows and bytes of the backlog, and the age of its oldest
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
         backlog_per_s: growth of the backlog in splits per second over the newest batches; negative if it
@@ -99,7 +101,9 @@ class Frame:
     complete_at: dt.datetime | None = None
     lag_s: float | None = None
     event_time_lag_s: float | None = None
+    checkpoint_bytes: int | None = None
     backlog: int = 0
+    waiting: int = 0
     backlog_rows: int | None = None
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
@@ -294,7 +298,9 @@ class Watcher:
             complete_at=None if not of_complete else timestamp(of_complete.timestamp_ms),
             lag_s=(now - row["created_at"]).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
+            checkpoint_bytes=row["document_bytes"] + row["segment_bytes"],
             backlog=batch.backlog,
+            waiting=row["waiting"],
             backlog_rows=_count_in(summary, "backlogRows"),
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
