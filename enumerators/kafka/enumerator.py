@@ -24,6 +24,7 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties, 
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.progress import looked_at, progress_of
 from flip27_source.enumerators.kafka.split import (
     KafkaSplit,
     TopicPartition,
@@ -49,6 +50,7 @@ from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
+from flip27_source.source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from flip27_source.values.times import datetime_or_none
 
 _MOST_NAMED = 5
@@ -64,6 +66,8 @@ class KafkaEnumerator(
     CutsSomeSplits,
     ChecksSource,
     ChecksBeforeStart,
+    TellsProgress,
+    LooksIntoSource,
     ReadsInStep[KafkaSplit],
     SplitEnumerator[KafkaSplit],
 ):
@@ -80,6 +84,7 @@ class KafkaEnumerator(
     implied_options = staticmethod(opts.implied_options)
     fields_at = staticmethod(fields_at)
     rows_moved = staticmethod(offsets_between)
+    progress = staticmethod(progress_of)
     set_apart = staticmethod(range_split)
 
     def __init__(
@@ -168,6 +173,13 @@ class KafkaEnumerator(
     def is_cut_off(cls, split: KafkaSplit) -> bool:
         """Whether the split is a range of a partition, whose reading continues after it."""
         return not split.is_quarantined
+
+    def look(self, live: Sequence[KafkaSplit]) -> Iterator[ProgressTable]:
+        """What the brokers tell of each partition; it joins no group and commits nothing."""
+        result = self._poller.poll(self._next_request(live))
+        if result.problem is not None:
+            raise result.problem
+        yield looked_at([*self._assigner.held, *live], result, self._poller.times_ms)
 
     def start(self) -> None:
         self._poll(None if self._is_bounded else self.options_given[opts.DISCOVERY_INTERVAL])

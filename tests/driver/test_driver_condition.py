@@ -152,3 +152,44 @@ def test_a_record_with_an_impossible_process_is_not_an_error(batches: Batches) -
     record = msgspec.structs.replace(driver.record, process=2**63)
     batches.store.files[name] = msgspec.json.encode(record)
     assert seen(batches).condition is Condition.RUNNING
+
+
+def test_the_record_has_the_last_discovery_and_how_long_checkpoints_took(batches: Batches) -> None:
+    for name in ("b", "c"):
+        batches.source_feed.extend(items(name))
+        batches.now_ms += 1_000
+        batches.batch()
+    discovered_ms = batches.now_ms
+    batches.now_ms += 5_000
+    batches.holder.close()
+    record = seen(batches).driver.record
+    assert record is not None
+    assert record.discovered_ms in (None, discovered_ms)  # None: this source is told, and does not look
+    assert [item.checkpoint_id for item in record.written] == [1, 2, 3]
+    assert all(item.planning_ms >= 0 and item.write_ms >= 0 for item in record.written)
+
+
+class CountsRecords(MemoryStore):
+    """A store that counts how often a record of a driver is replaced."""
+
+    records = 0
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.records += "/drivers/" in name
+        super().replace(name, data)
+
+
+def test_that_discovery_goes_on_is_written_once_a_minute() -> None:
+    store, notes = CountsRecords(), {"failed": (), "discovered_ms": None, "written": ()}
+    epoch = DriverEpoch(store, "orders-1", 0, is_renewed=True, notes=notes)
+    for second in range(10, 180, 10):
+        notes["discovered_ms"] = 1_000_000 + 1_000 * second
+        epoch.renew(1_000 * second)
+    assert store.records == 3
+    epoch.completed("1-a")  # with anything else it costs nothing
+    epoch.renew(180_000)
+    found = newest_driver(store, "orders-1", wall_s=lambda: 180.0)
+    assert found is not None
+    assert found.driver.record is not None
+    assert found.driver.record.discovered_ms == 1_170_000
+    assert store.records == 4
