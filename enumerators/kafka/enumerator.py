@@ -31,6 +31,7 @@ from flip27_source.enumerators.kafka.split import (
     fields_at,
     offsets_between,
     partition_of,
+    position_said,
     range_split,
     split_id_of,
 )
@@ -80,6 +81,7 @@ class KafkaEnumerator(
     implied_options = staticmethod(opts.implied_options)
     fields_at = staticmethod(fields_at)
     rows_moved = staticmethod(offsets_between)
+    position_said = staticmethod(position_said)
     set_apart = staticmethod(range_split)
 
     def __init__(
