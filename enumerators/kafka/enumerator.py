@@ -32,6 +32,7 @@ from flip27_source.enumerators.kafka.split import (
     fields_at,
     offsets_between,
     partition_of,
+    position_said,
     range_split,
     split_id_of,
 )
@@ -85,6 +86,7 @@ class KafkaEnumerator(
     fields_at = staticmethod(fields_at)
     rows_moved = staticmethod(offsets_between)
     progress = staticmethod(progress_of)
+    position_said = staticmethod(position_said)
     set_apart = staticmethod(range_split)
 
     def __init__(

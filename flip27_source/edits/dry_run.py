@@ -421,6 +421,7 @@ def _notes(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
         case EditOperation.REWIND:
             back_to = _checkpoint_id(request)
             yield f"the source goes back from checkpoint {copy.name.checkpoint_id} to {back_to}"
+            yield "batches that come before the edit is applied are undone too"
             yield _AGAIN
         case EditOperation.REPLAY:
             yield _AGAIN
