@@ -181,6 +181,7 @@ class CoordinatorHolder:
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
                 traceparent=traceparent,
+                document=offset.document,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments
