@@ -59,16 +59,25 @@ class Served:
         return Answer(status=answer.status, headers=dict(answer.headers), text=text)
 
 
-def pages_of(places: Sequence[Path | Place], hide: Callable[[str], str] = as_it_is) -> Pages:
+def pages_of(
+    places: Sequence[Path | Place],
+    hide: Callable[[str], str] = as_it_is,
+    *,
+    looks_with: Mapping[str, str] | None = None,
+) -> Pages:
     given = [at if isinstance(at, Place) else Place(location=str(at)) for at in places]
-    return Pages(Sources(given), hide, 1.0)
+    return Pages(Sources(given), hide, 1.0, looks_with=looks_with)
 
 
 @contextmanager
 def served(
-    pages: Pages, *, token: str | None = None, now: Callable[[], dt.datetime] | None = None
+    pages: Pages,
+    *,
+    token: str | None = None,
+    now: Callable[[], dt.datetime] | None = None,
+    allow_edits: bool = False,
 ) -> Iterator[Served]:
     """Serve these pages on a thread."""
-    app = application(pages, token, now or Clock())
+    app = application(pages, token, now or Clock(), allow_edits=allow_edits)
     with bound("127.0.0.1", 0) as listening, serving(app, listening):
         yield Served(port=listening.getsockname()[1])

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,51 +23,17 @@ from flip27_source.cli.ui.server import bound
 from tests.cli.command_line import flip27, two_batches
 from tests.deadline import until
 from tests.executor.failing_query import FailingQuery
-from tests.ui.chromium import browser
 from tests.ui.queries import DiskQuery
 from tests.ui.served import Clock, Served, pages_of, served
+from tests.ui.window import Window
 
 SCHEMES = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
 def site(hostile: DiskQuery) -> Iterator[Served]:
     with served(pages_of([hostile.checkpoint])) as found:
         yield found
-
-
-@dataclass(slots=True)
-class Window:
-    """A page in the browser, and what went wrong in it: dialogs, errors, and what its policy has blocked."""
-
-    page: Any
-    wrong: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.page.set_default_timeout(30_000)
-        self.page.on(
-            "dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss())
-        )
-        self.page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
-        self.page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
-
-    def waits_for(self, text: str | re.Pattern[str]) -> None:
-        self.page.get_by_text(text).first.wait_for()
-
-
-@pytest.fixture
-def window(chromium: Any) -> Iterator[Window]:
-    context = chromium.new_context()
-    made = Window(context.new_page())
-    yield made
-    context.close()
-    assert made.wrong == []
 
 
 def test_hostile_names_do_nothing_on_any_page(window: Window, site: Served) -> None:
@@ -291,7 +256,7 @@ WEAKEST_CONTRAST = """() => {
     const shines = color.startsWith("rgba(0, 0, 0, 0") && element.parentElement;
     return shines ? behind(element.parentElement) : color;
   };
-  const texts = document.querySelectorAll("p, td, th, dd, dt, h1, h2, a, pre, summary");
+  const texts = document.querySelectorAll("p, td, th, dd, dt, h1, h2, a, pre, summary, label, button");
   const contrasts = [...texts].map((element) => {
     const pair = [light(getComputedStyle(element).color), light(behind(element))];
     return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
