@@ -10,6 +10,7 @@ import pytest
 
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.cli.ui.edit_pages import EditPages
 from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
 from tests.quick_moto import QuickAnswers, quick_answers
@@ -67,6 +68,19 @@ def test_the_first_screen_takes_28_requests_and_each_further_look_6(
         counting.requests.clear()
         look(pages, second)
         assert counting.requests == {"LIST": 5, "GET": 1}
+
+
+def test_the_page_of_edits_lists_one_folder_more(pages: Pages, counting: QuickAnswers) -> None:
+    editing = EditPages(pages)
+    found = []
+    for second in (0, 2, 4):
+        counting.requests.clear()
+        look(pages, second)
+        editing.edits(pages.sources.found[0], {})
+        found.append(dict(counting.requests))
+    # At first also the documents of the other checkpoints.
+    assert [sum(requests.values()) for requests in found] == [28 + 31, 7, 7]
+    assert found[1] == {"LIST": 6, "GET": 1}
 
 
 def test_several_windows_within_a_second_see_one_look(pages: Pages, counting: QuickAnswers) -> None:
