@@ -13,9 +13,10 @@ from ..access_errors import may_pass
 from ..enumerator_context import RetryPolicy
 from ..errors import kept_text
 from ..file_systems.secrets_in_texts import Hidden
-from ..log import LOG
+from ..log import LOG, about
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS, FailedCheckpoint
 from ..values.times import datetime_or_none
+from .batch_traces import BatchTraces
 from .driving import Driving
 from .environment import Environment
 
@@ -27,6 +28,7 @@ class ToleratedFailures:
 
     Args:
         most: how many in a row are tolerated. hidden: what must not be in errors.
+        traces: the spans of batches, which have the failures too.
 
     Attributes:
         numbers: for progress events: how many there were in this run, with the one that has ended it, and the
@@ -34,8 +36,11 @@ class ToleratedFailures:
         error: what the last call has failed with for good; None if it has not.
     """
 
-    def __init__(self, most: int, driving: Driving, environment: Environment, hidden: Hidden) -> None:
+    def __init__(
+        self, most: int, driving: Driving, environment: Environment, hidden: Hidden, traces: BatchTraces
+    ) -> None:
         self._hidden = hidden
+        self._traces = traces
         self._pauses = RetryPolicy(retries=most)
         self._driving = driving
         self._environment = environment
@@ -45,10 +50,15 @@ class ToleratedFailures:
 
     def tried(self, call: Callable[[], T]) -> T:
         """The result of a call, which is made again after a failure that is tolerated."""
+        with about(self._traces.ids):
+            return self._tried(call)
+
+    def _tried(self, call: Callable[[], T]) -> T:
         while True:
             try:
                 result = self._hidden.in_errors(call)()
             except Exception as error:
+                self._traces.failed(error)
                 is_passing = may_pass(error)
                 if is_passing:
                     self._count(error)

@@ -198,7 +198,9 @@ def test_one_who_is_called_at_night_is_one_click_from_the_file_and_the_way_past_
     page.wait_for_url("**/quarantine")
     (details, *_) = page.locator("details").all()
     assert "bytes-\\xff.parquet is truncated or damaged" in details.inner_text()
-    assert "to continue without it, move it out of the source's path" in details.inner_text()
+    assert (
+        "restart the query with onSplitError=quarantine to continue without the file" in details.inner_text()
+    )
     assert "flip27 edit quarantine retry --state " in page.locator("main").inner_text()
 
 

@@ -32,7 +32,7 @@ _STATE_FOLDER = "flip27"
 @command(
     group,
     name="export-metrics",
-    example="flip27 export-metrics --checkpoint-location orders=/ckpt/orders --port 9127",
+    example="flip27 export-metrics --checkpoint-location orders=/ckpt/orders --port 4081",
     answers="an object, and nothing is served: samples (of one look, each with name, labels, value), unread "
     "(query, error).",
 )
@@ -52,7 +52,7 @@ def export_metrics(
             "A query's checkpointLocation, or NAME=LOCATION; its state is there or at a --state. Repeatable.",
         ),
     ] = None,
-    port: Annotated[int, option("--port N", "The port; 0 for any free one.", integer(minimum=0))] = 9127,
+    port: Annotated[int, option("--port N", "The port; 0 for any free one.", integer(minimum=0))] = 4081,
     host: Annotated[
         str, option("--host", "The address; everyone who can reach another than loopback sees the numbers.")
     ] = "127.0.0.1",
