@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flip27_source.coordination.edit_values import AppliedEdit
 from flip27_source.errors import StateError, kept_text
@@ -72,6 +72,13 @@ def edit_said(edit: AppliedEdit) -> str:
     return f"{edit.operation} by {edit.who}: {edit.why} ({came_of_it})"
 
 
+def discovered_at(history: History) -> dt.datetime | None:
+    driver = history.driver
+    record = None if driver is None else driver.driver.record
+    discovered_ms = None if record is None else record.discovered_ms
+    return None if discovered_ms is None else datetime_or_none(discovered_ms)
+
+
 def standing(
     history: History, batches: Sequence[Batch], started_from: str | None, progress: Sequence[ProgressTable]
 ) -> Standing:
@@ -80,8 +87,6 @@ def standing(
     Args:
         batches: the newest ones, the newest last.
     """
-    driver = history.driver
-    record = None if driver is None else driver.driver.record
     done = {edit.request_id for batch in batches for edit in batch.edits}
     edits, savepoints, waiting = _requested(history, done)
     for batch in reversed(batches):
@@ -90,9 +95,8 @@ def standing(
         # The request stays until the savepoint is complete; after a restart another checkpoint becomes it.
         if batch.target is not None and batch.target not in waiting:
             savepoints.append(Deed(at=at, checkpoint_id=number, said=f"taken in {batch.target}"))
-    discovered_ms = None if record is None else record.discovered_ms
     return Standing(
-        discovered_at=None if discovered_ms is None else datetime_or_none(discovered_ms),
+        discovered_at=discovered_at(history),
         edits=edits[:_MOST],
         savepoints=savepoints[:_MOST],
         started_from=started_from,
@@ -144,8 +148,19 @@ def _owned(history: History) -> str | None:
     return None
 
 
+def numbers_of(history: History, name: CheckpointName) -> Mapping[str, Any]:
+    """The numbers at a checkpoint: those that its driver has told last, and those in its offset."""
+    driver = history.driver
+    record = None if driver is None else driver.driver.record
+    told: Mapping[str, Any] = {} if record is None else record.numbers
+    logged = history.summary(name)
+    # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
+    is_recent = told.get("checkpoint", 0) >= name.checkpoint_id
+    return {**logged, **told} if is_recent else {**told, **logged}
+
+
 def progress_of(
-    history: History, name: CheckpointName, document: CheckpointDocument
+    history: History, document: CheckpointDocument, numbers: Mapping[str, Any]
 ) -> Sequence[ProgressTable]:
     """What the class of the enumerator tells of a checkpoint; nothing if it cannot be found here."""
     kind = class_of(document)
@@ -155,7 +170,7 @@ def progress_of(
         codec, version = SnapshotCodec(kind), document.source.split_version
         state = codec.decode_state(document, history.stored.segment_loader(document))
         live = [codec.decode_split(version, raw) for raw in document.raw.ledger.live]
-        return tuple(kind.progress(state, live, history.summary(name)))
+        return tuple(kind.progress(state, live, numbers))
     except Exception as error:  # noqa: BLE001 - classes of authors raise any error, and hide nothing else
         return (ProgressTable(title="progress", said=f"not known: {kept_text(error)}"),)
 
