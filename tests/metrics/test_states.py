@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -364,18 +365,23 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
     state = f"s3://{bucket.name}/state"
     options = {"enumerator": "files", "reader": "text", "path": str(landing), "taskReports": "always"}
     engine = MicroBatchEngine({**options, "stateLocation": state, **bucket.options})
+    engine.now_ms = round(time.time() * 1000)  # another clock would say that it is lost
+    engine.restart()
     for number in range(15):
         (landing / str(number)).write_text("1\n")
         engine.now_ms += 1000
         engine.run_batch()
-    engine.stop()
     exported = Exported(orders=s3_place(state, bucket.storage_options))
     requests = []
-    for _ in range(3):
+    for look in range(4):
         counting.requests.clear()
-        assert exported.look("orders")["flip27_checkpoint_id", "orders", "files"] == 15
+        condition = "running" if look < 3 else "stopped"
+        assert exported.look("orders")["flip27_driver_condition", "orders", "files", condition] == 1
         requests.append(dict(counting.requests))
-    assert [sum(found.values()) for found in requests] == [28, 6, 6], requests
+        if look == 2:
+            engine.stop()
+    # Why a query has ended takes another two.
+    assert [sum(found.values()) for found in requests] == [28, 6, 6, 8], requests
     assert all(found.keys() <= {"GET", "LIST", "HEAD"} for found in requests)
     counting.requests.clear()
     exported.metrics.samples()
