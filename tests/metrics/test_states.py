@@ -311,7 +311,7 @@ def test_the_name_of_a_query_is_given_or_the_last_folder(tmp_path: Path) -> None
         assert {sample["labels"]["query"] for sample in said.data["samples"]} == names
 
 
-def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "give --state or --checkpoint-location" in flip27("export-metrics").err
     twice = flip27("export-metrics", "--state", "/a/orders", "--state", "/b/orders", "--once")
     assert twice.code == 1
@@ -322,6 +322,10 @@ def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path) -> None:
         said = flip27("export-metrics", "--state", query.checkpoint, "--port", port)
     assert said.code == 1
     assert f"127.0.0.1 port {port} cannot be used" in said.err
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    said = flip27("export-metrics", "--state", query.checkpoint)
+    assert said.code == 1
+    assert "pip install 'flip27-source[prometheus]' in this environment" in said.err
 
 
 @pytest.fixture
@@ -428,3 +432,21 @@ def test_the_exporter_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_between_two_renewals_of_the_record_the_state_tells_the_backlog(tmp_path: Path) -> None:
+    """The record tells of the first checkpoint, when more was pending than after the second."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    for name in "abcde":
+        (landing / name).write_text("1\n")
+    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
+    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")})
+    engine.run_batch()
+    engine.holder.cycle.driving.renew()
+    engine.run_batch()
+    found = Exported(orders=tmp_path / "state").look("orders")
+    assert found["flip27_checkpoint_id", "orders", "files"] == 2
+    assert found["flip27_backlog_splits", "orders", "files"] == 1
+    assert found["flip27_splits", "orders", "files", "pending"] == 1
+    engine.stop()
