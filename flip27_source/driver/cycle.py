@@ -99,9 +99,7 @@ class Cycle:
     run: Run | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._checkpoint_log = CheckpointLogLines(
-            self._source.uid, self._environment.now_ms, self._environment.steady_ms
-        )
+        self._checkpoint_log = CheckpointLogLines(self._source.uid, self.driving, self._environment)
         self._limits = Limits.of(self._source.options)
 
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:

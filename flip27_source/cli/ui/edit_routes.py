@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from flip27_source.errors import MissingStateError, OptionError
 
-from .answers import Answers
+from .answers import Answers, key_of
 from .edit_forms import Form
 from .edit_pages import EditPages
 from .guard import body_of
@@ -58,7 +58,7 @@ class _Forms:
         def done(request: Request, form: Form) -> Response:
             with self._editing:
                 return self._answers.done(
-                    lambda: self._source(request), lambda source: RedirectResponse(act(source, form), 303)
+                    request, self._source, lambda source: RedirectResponse(act(source, form), 303)
                 )
 
         async def endpoint(request: Request) -> Response:
@@ -76,8 +76,7 @@ class _Forms:
         return endpoint
 
     def _source(self, request: Request) -> Source:
-        at = request.path_params
-        source = self._pages.sources.source(f"{at['place']}/{at['lineage']}")
+        source = self._pages.sources.source(key_of(request))
         if source is None:
             raise MissingStateError("there is no such source", remedy="begin at the overview")
         return source
