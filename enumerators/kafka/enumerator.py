@@ -32,6 +32,7 @@ from flip27_source.enumerators.kafka.split import (
     fields_at,
     offsets_between,
     partition_of,
+    position_said,
     range_split,
     split_id_of,
 )
@@ -85,6 +86,7 @@ class KafkaEnumerator(
     fields_at = staticmethod(fields_at)
     rows_moved = staticmethod(offsets_between)
     progress = staticmethod(progress_of)
+    position_said = staticmethod(position_said)
     set_apart = staticmethod(range_split)
 
     def __init__(
@@ -336,8 +338,12 @@ class KafkaEnumerator(
         return self._ladder.partitions.get(partition_of(split.split_id))
 
     def _offset_of(self, split: KafkaSplit) -> int | None:
-        """The offset of a position; None if an edit has named the position, and no poll has found it."""
-        return split.next if split.next >= 0 else self._assigner.resolved.get(split.split_id)
+        """Where the split is read next, after losses; None if an edit has named it, and no poll has found it."""
+        at = self._assigner.located(split)
+        if isinstance(at, Loss):
+            return at.begins
+        offset = split.next if at is None else at.next
+        return offset if offset >= 0 else self._assigner.resolved.get(split.split_id)
 
     def _waits_for_times(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether a poll for the times at these positions is being made; there are two of them at most."""

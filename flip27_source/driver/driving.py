@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import kept_words
 from ..snapshots.driver_epochs import (
     MOST_FAILED,
     MOST_WRITTEN,
@@ -20,6 +21,7 @@ from ..snapshots.store import Store
 from .environment import Environment
 
 _CHECKED_FOR_MS = 1000
+_LARGEST_STORED = 2**63 - 1
 
 
 class Driving:
@@ -134,7 +136,7 @@ class Driving:
 
     def told(self, numbers: Mapping[str, Any]) -> None:
         """What progress events tell: the records of this driver tell it to those who read the state."""
-        self._notes["numbers"] = dict(numbers)
+        self._notes["numbers"] = _storable(numbers)
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""
@@ -161,3 +163,12 @@ class Driving:
             claim.end()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON in UTF-8 can have it: authors may use any names and numbers."""
+    if isinstance(value, Mapping):
+        return {kept_words(name): _storable(item) for name, item in value.items()}
+    if isinstance(value, str):
+        return kept_words(value)
+    return float(value) if isinstance(value, int) and abs(value) > _LARGEST_STORED else value

@@ -21,15 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..errors import (
-    CorruptStateError,
-    Flip27Error,
-    MissingStateError,
-    StaleDriverError,
-    StateError,
-    kept_text,
-    kept_words,
-)
+from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError, kept_parts
 from ..log import LOG
 from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
@@ -123,12 +115,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
         if self.ended_ms is not None or now_ms is None:
             return self
-        text = remedy = None
-        if isinstance(error, Flip27Error):
-            text = kept_words(f"{type(error).__name__}: {error.what}")
-            remedy = None if error.remedy is None else kept_words(error.remedy)
-        elif error is not None:
-            text = kept_text(error)
+        text, remedy = (None, None) if error is None else kept_parts(error)
         return msgspec.structs.replace(self, ended_ms=now_ms, error=text, remedy=remedy)
 
 

@@ -283,8 +283,7 @@ def test_the_service_is_named_by_the_standard_variable(
 def test_without_the_option_nothing_of_opentelemetry_is_imported(collector: Collector) -> None:
     program = """
         import sys
-        from flip27_source.log import LOG
-from flip27_source.testing import MicroBatchEngine, literal_source
+        from flip27_source.testing import MicroBatchEngine, literal_source
         MicroBatchEngine(literal_source({"a": [1]})).process_all_available()
         print([name for name in sys.modules if "opentelemetry" in name])
         """

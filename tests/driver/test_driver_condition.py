@@ -43,18 +43,20 @@ def seen(batches: Batches, *, after_s: float = 0) -> DriverCondition:
 
 def test_a_driver_runs_from_its_start_to_its_end(batches: Batches) -> None:
     started_ms = batches.now_ms
-    assert seen(batches)[1:3] == (Condition.RUNNING, started_ms)
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms, started_ms)
     batches.now_ms += 5_000
+    batches.holder.cycle.driving.renew()
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms, started_ms + 5_000)
     batches.holder.close()
-    assert seen(batches)[1:3] == (Condition.STOPPED, started_ms + 5_000)
+    assert seen(batches)[1:] == (Condition.STOPPED, started_ms + 5_000, started_ms + 5_000)
     batches.restart()
     batches.trigger()
-    assert seen(batches)[1:3] == (Condition.RUNNING, started_ms + 5_000)
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms + 5_000, started_ms + 5_000)
 
 
 def test_a_driver_that_has_not_been_heard_of_for_40_seconds_is_lost(batches: Batches) -> None:
     assert seen(batches, after_s=40).condition is Condition.RUNNING
-    assert seen(batches, after_s=41)[1:3] == (Condition.LOST, batches.now_ms)
+    assert seen(batches, after_s=41)[1:] == (Condition.LOST, batches.now_ms, batches.now_ms)
 
 
 def failed(batches: Batches, error: Exception) -> DriverCondition:
@@ -125,7 +127,7 @@ def test_a_renewal_that_takes_long_does_not_undo_the_end() -> None:
     ending.join()
     found = newest_driver(store, "orders-1")
     assert found is not None
-    assert found[1:3] == (Condition.FAILED, 12_000)
+    assert found[1:] == (Condition.FAILED, 12_000, 12_000)
 
 
 class MuteError(Exception):

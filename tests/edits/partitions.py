@@ -52,6 +52,10 @@ class Partitions(NamesPositions, AssignsOnce[Partition]):
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
         return None if min(now["next"], then["next"]) < 0 else then["next"] - now["next"]
 
+    @classmethod
+    def position_said(cls, fields: Mapping[str, Any]) -> str | None:
+        return "the end" if fields["next"] < 0 else None
+
     def bound_split(self, split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
         first = END if split.next < 0 else split.next
         last = min(END, first + STEP)

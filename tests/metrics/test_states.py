@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.export_metrics.states import LOOKS_KEPT, StateMetrics
 from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.errors import StateLocationError
-from flip27_source.metrics import CATALOG, QueryMetrics, Sample
+from flip27_source.metrics import CATALOG, QueryMetrics, Sample, export_to_prometheus
 from flip27_source.metrics.catalog import By
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import LocalStore
@@ -134,6 +135,7 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         ("flip27_query_failed", "orders"): 1,
         ("flip27_query_active", "orders"): 0,
         ("flip27_batch_id", "orders"): 1,
+        ("flip27_batch_pending", "orders", "files"): 1,
         ("flip27_checkpoint_id", "orders", "files"): 3,
         ("flip27_lag_seconds", "orders", "files"): 93.0,
         ("flip27_complete_checkpoint_seconds", "orders", "files"): 97.0,
@@ -223,6 +225,37 @@ def test_a_state_that_cannot_be_read_is_a_metric_and_its_numbers_go_after_four_l
     gone.rename(query.checkpoint)
     found = exported.look("a")
     assert (found["flip27_state_readable", "a"], found["flip27_checkpoint_id", "a", "files"]) == (1, 2)
+
+
+def test_a_look_that_does_not_end_is_no_readable_state(tmp_path: Path) -> None:
+    exported = Exported(orders=two_batches(tmp_path).checkpoint)
+    assert exported.look("orders")["flip27_state_readable", "orders"] == 1
+    exported.clocks.seconds += LOOKS_KEPT * INTERVAL_S
+    assert exported.look()["flip27_state_readable", "orders"] == 1
+    exported.clocks.seconds += 1
+    found = exported.look()
+    assert found["flip27_state_readable", "orders"] == 0
+    assert found["flip27_state_read_seconds", "orders"] == LOOKS_KEPT * INTERVAL_S + 1
+    assert len(found) == 2
+
+
+def test_a_state_inside_offsets_has_a_backlog_and_no_driver(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path, state=None)
+    query.land("a", "b")
+    query.batch(now_ms=1000)
+    found = Exported(orders=query.checkpoint).look("orders")
+    assert found["flip27_checkpoint_id", "orders", "files"] == 1
+    assert found["flip27_splits", "orders", "files", "finished"] == 2
+    assert found["flip27_batch_pending", "orders", "files"] == 0
+    assert "flip27_driver_condition" not in {key[0] for key in found}
+
+
+def test_labels_that_are_no_text_do_not_break_the_scrape(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    exported = Exported(**{"bytes-\udcff": two_batches(tmp_path).checkpoint})
+    exported.look("bytes-\udcff")
+    export_to_prometheus(exported.metrics, registry)
+    assert b'flip27_batch_id{query="bytes-\\\\udcff"} 1.0' in generate_latest(registry)
 
 
 def test_a_damaged_lineage_leaves_the_others_of_its_location_readable(tmp_path: Path) -> None:
@@ -347,6 +380,24 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
     counting.requests.clear()
     exported.metrics.samples()
     assert counting.requests.total() == 0, "a scrape asks no store"
+
+
+def test_with_the_checkpoint_location_a_further_look_takes_14_requests(
+    counting: QuickAnswers, tmp_path: Path
+) -> None:
+    bucket = new_bucket(counting.url)
+    query = FileQuery(tmp_path)
+    for number in range(20):
+        query.land(f"{number}.txt")
+        query.batch(now_ms=1000 * number)
+    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    exported = Exported(orders=s3_place(f"{bucket.url}/checkpoint", bucket.storage_options))
+    found = []
+    for _ in range(3):
+        counting.requests.clear()
+        assert exported.look("orders")["flip27_batch_id", "orders"] == 19
+        found.append(dict(counting.requests))
+    assert found[1:] == [{"LIST": 11, "GET": 3}] * 2
 
 
 def test_the_exporter_serves_until_it_is_told_to_end(tmp_path: Path) -> None:

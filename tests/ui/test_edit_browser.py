@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command_line import flip27
 from tests.edits.edited import Edited, files
 from tests.edits.partitions import partitions, read
 from tests.ui.queries import DiskQuery, hostile_query
@@ -198,6 +199,25 @@ def test_edits_work_without_scripts(chromium: Any, source: Edited) -> None:
         page.goto("about:blank")
     context.close()
     assert source.batch() == ["a", "b"]
+
+
+def test_a_savepoint_appears_by_itself_beside_the_form_that_is_being_filled_in(
+    window: Window, spoiled: DiskQuery
+) -> None:
+    page, saved = window.page, spoiled.root / "saved"
+    with served(pages_of([spoiled.checkpoint]), allow_edits=True) as site:
+        page.goto(site.url)
+        page.get_by_role("link", name="files-").click()
+        page.get_by_role("link", name="Savepoints").click()
+        page.get_by_label("Directory", exact=True).fill(str(saved))
+        page.get_by_role("button", name="List").click()
+        window.waits_for(f"{saved} does not exist")
+        page.get_by_label("Directory in which").fill("/elsewhere")
+        flip27("savepoint", "create", "--state", spoiled.checkpoint / "flip27", "--to", saved, "--copy")
+        page.get_by_role("cell", name="readable").wait_for()
+        assert page.get_by_text("does not exist").count() == 0
+        assert page.get_by_label("Directory in which").input_value() == "/elsewhere"
+        page.goto("about:blank")
 
 
 class _Evil(BaseHTTPRequestHandler):

@@ -20,7 +20,7 @@ from flip27_source.metrics.progress import SourceProgress, error_class, progress
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
 from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
 from flip27_source.snapshots.file_names import uid_in
-from flip27_source.state_tables.history import History
+from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
 from ..state.rows import Place
@@ -39,7 +39,8 @@ class StoredSource:
 
     Attributes:
         key: the location of its state, and its name. uid: of its source.
-        batch_id: the newest complete batch; None unless Spark's checkpoint was given.
+        batch_id, is_pending: the newest complete batch, and whether a later one is not complete; None unless
+            Spark's checkpoint was given.
     """
 
     key: tuple[str, str]
@@ -47,6 +48,7 @@ class StoredSource:
     driver: DriverCondition | None
     progress: SourceProgress | None
     batch_id: int | None
+    is_pending: bool | None
     checkpoint_at: dt.datetime | None
     complete_at: dt.datetime | None
     max_event_time: dt.datetime | None
@@ -70,6 +72,7 @@ class StoredSource:
             driver=driver,
             progress=progress,
             batch_id=None if complete is None else history.batch_id(complete),
+            is_pending=None if frame.batch_id is None else frame.status == PENDING,
             checkpoint_at=frame.created_at,
             complete_at=frame.complete_at,
             max_event_time=reported,
@@ -78,6 +81,8 @@ class StoredSource:
     def samples(self, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
         if self.driver is not None:
             yield from _of_driver(self.driver, labels, now)
+        if self.is_pending is not None:
+            yield Sample(catalog.BATCH_PENDING, labels, int(self.is_pending))
         if self.progress is not None:
             at, complete_at = self.checkpoint_at, self.complete_at
             yield from source_samples(labels, self.progress, at, complete_at, self.max_event_time, now)
@@ -237,13 +242,16 @@ class StateMetrics:
     ) -> Iterator[Sample]:
         if seen.sources and all(self._owners[key] != place for key in seen.sources):
             return  # another location shows all of it
-        yield Sample(catalog.STATE_READABLE, (query,), int(seen.is_readable))
+        kept_s = LOOKS_KEPT * self._interval_s
+        # A look that does not end says nothing by itself.
+        is_readable = seen.is_readable and seen.read_s is not None and now_s - seen.read_s <= kept_s
+        yield Sample(catalog.STATE_READABLE, (query,), int(is_readable))
         if seen.read_s is not None:
             yield Sample(catalog.STATE_READ, (query,), now_s - seen.read_s)
         sources = [
             source
             for source, at_s in seen.sources.values()
-            if self._owners[source.key] == place and now_s - at_s <= LOOKS_KEPT * self._interval_s
+            if self._owners[source.key] == place and now_s - at_s <= kept_s
         ]
         yield from _together(query, sources)
         uids = Counter(source.uid for source in sources)

@@ -6,6 +6,7 @@ that going back or loading again sends nothing twice; a dry run that was confirm
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -32,7 +33,8 @@ Views = Mapping[str, Callable[[Source, Mapping[str, str]], str]]
 """Pages of a source, each made from the query of its URL."""
 Posts = Mapping[str, Callable[[Source, Form], str]]
 """Answers to forms: each the URL of the page that comes then."""
-_MOST_DRY_RUNS = 20
+_MOST_CHANGES, _PER_DRY_RUN = 1_000_000, 10_000
+"""How many changes the dry runs that are kept may have; each run counts as some more, for what was typed."""
 _STATUSES: Mapping[EditOperation, tuple[str, ...]] = {
     EditOperation.SET_POSITION: (LIVE,),
     EditOperation.SKIP: (WAITING, LIVE),
@@ -55,21 +57,21 @@ ABOUT: Mapping[EditOperation, str] = {
 
 
 class Kept(Generic[KeptT]):
-    """The newest things of which pages are shown, by random ids."""
+    """The newest things of which pages are shown, by random ids, as long as they are ``most`` together."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[str, KeptT] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[KeptT, int]] = OrderedDict()
 
-    def add(self, item: KeptT) -> str:
+    def add(self, item: KeptT, size: int = 1) -> str:
         key = secrets.token_urlsafe(9)
-        self._kept[key] = item
-        while len(self._kept) > self._most:
+        self._kept[key] = item, size
+        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
             self._kept.popitem(last=False)
         return key
 
     def get(self, key: str) -> KeptT | None:
-        return self._kept.get(key)
+        return self._kept.get(key, (None, 0))[0]
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class DryRun:
         key: of its source. error: why there is nothing to confirm. moved: what is different from a dry run
             before it, which was confirmed too late.
         submitted: the ids of the requests that were submitted.
+        changed: how many splits would be changed.
     """
 
     key: str
@@ -89,6 +92,16 @@ class DryRun:
     error: Flip27Error | None = None
     moved: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
+    changed: int = 0
+
+    def has(self, plans: list[EditPlan]) -> None:
+        self.plans = plans
+        changes = (change for plan in plans for change in plan.changes)
+        self.changed = len({change.split_id for change in changes if not change.is_left_alone})
+
+    @property
+    def changes(self) -> int:
+        return sum(len(plan.changes) for plan in self.plans)
 
     @property
     def word(self) -> str:
@@ -96,8 +109,7 @@ class DryRun:
         request = self.plans[0].request
         if self.operation is EditOperation.REWIND:
             return f"rewind to {(request.checkpoint or '').partition('-')[0]}"
-        changed = {item.split_id for plan in self.plans for item in plan.changes if not item.is_left_alone}
-        return f"{self.operation} {len(changed)}"
+        return f"{self.operation} {self.changed}"
 
     @property
     def is_done(self) -> bool:
@@ -109,7 +121,7 @@ class EditPages:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._runs: Kept[DryRun] = Kept(_MOST_DRY_RUNS)
+        self._runs: Kept[DryRun] = Kept(_MOST_CHANGES)
         self._notices: Kept[str] = Kept(100)
         self._answered: dict[str, dict[CheckpointName, tuple[AppliedEdit, ...]]] = {}
         self.views: Views = {"edits": self.edits, "edit": self.edit, "plan": self.plan}
@@ -185,7 +197,7 @@ class EditPages:
     def plan(self, source: Source, query: Mapping[str, str]) -> str:
         """What a dry run has shown, and the field that confirms it."""
         run = self._run(source.key, query)
-        changes = [change for plan in run.plans for change in plan.changes]
+        shown = itertools.islice((change for plan in run.plans for change in plan.changes), MOST_ROWS)
         return self._rendered(
             source,
             "edit_plan",
@@ -193,8 +205,8 @@ class EditPages:
             title=f"dry run: {run.operation}",
             id=query["id"],
             run=run,
-            changes=changes[:MOST_ROWS],
-            total=len(changes),
+            changes=list(shown),
+            total=run.changes,
             notes=list(dict.fromkeys(note for plan in run.plans for note in plan.notes)),
             newest=source.frame.checkpoint_id,
             is_wrong="wrong" in query,
@@ -218,11 +230,11 @@ class EditPages:
 
     def _ran(self, source: Source, run: DryRun) -> str:
         try:
-            run.plans = plans_of(run.operation, run.form, _copy(source))
+            run.has(plans_of(run.operation, run.form, _copy(source)))
         except Flip27Error as error:
             run.error = error
-            return url_of(source, "edit", again=self._runs.add(run))
-        return url_of(source, "plan", id=self._runs.add(run))
+            return url_of(source, "edit", again=self._runs.add(run, _PER_DRY_RUN))
+        return url_of(source, "plan", id=self._runs.add(run, _PER_DRY_RUN + run.changes))
 
     def post_confirm(self, source: Source, form: Form) -> str:
         """Submit what a dry run has shown, unless it would do something else by now."""

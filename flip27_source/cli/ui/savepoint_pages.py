@@ -14,6 +14,7 @@ from typing import Any
 
 from flip27_source import savepoints
 from flip27_source.errors import Flip27Error, OptionError, StateLocationError, said_of
+from flip27_source.file_systems.paths import canonical_path
 
 from .edit_forms import Form
 from .edit_pages import Kept, Posts, Views, url_of
@@ -40,6 +41,10 @@ class Taken:
     said: str = "begins"
     made: savepoints.CreatedSavepoint | None = None
     error: str | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.made is None and self.error is None
 
     def take(self, named: Mapping[str, Any], hide: Any) -> None:
         try:
@@ -73,12 +78,13 @@ class SavepointPages:
         """The savepoints of a directory, those that were asked for, and the form for another one."""
         taken = [item for item in reversed(self._taken) if item.key == source.key]
         to = query.get("to", "").strip() or (taken[0].to if taken else "")
+        awaited = {canonical_path(item.to) for item in taken if item.is_awaited}
         found, error = [], None
-        if to:
-            try:
-                found = savepoints.list_savepoints(to, source.place.stored.files.options)
-            except StateLocationError as refusal:
-                error = refusal
+        try:
+            found = savepoints.list_savepoints(to, source.place.stored.files.options) if to else []
+        except StateLocationError as refusal:
+            # Until then the directory may not exist.
+            error = None if canonical_path(to) in awaited else refusal
         return self.pages.render(
             "source.html",
             source=source,
@@ -88,7 +94,8 @@ class SavepointPages:
             found=found[::-1],
             error=error,
             taken=taken,
-            pending=savepoints.pending(**_named(source)),
+            # Whoever waits for one would take a copy if its request was withdrawn.
+            pending=[item for item in savepoints.pending(**_named(source)) if item.target not in awaited],
             once=secrets.token_urlsafe(9),
             notice=self._notices.get(query.get("said", "")),
         )
