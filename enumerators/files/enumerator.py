@@ -49,6 +49,7 @@ from flip27_source.source_options import (
     MAX_PARTITION_BYTES,
     READER_BY_NAMES,
 )
+from flip27_source.source_progress import ProgressTable
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -162,6 +163,11 @@ class FilesEnumerator(
             discovery = self._notifications.rounds.next(position)
         files = sorted(discovery.splits, key=_ORDERS[self._order], reverse=self._latest_first)
         return replace(discovery, splits=[split for file in files for split in self._parts(file)])
+
+    def look(self, live: Sequence[Any]) -> Iterator[ProgressTable]:
+        """What a listing finds; messages of a queue stay for the query."""
+        self._notifications = None
+        return super().look(live)
 
     def wants_checkpoint(self) -> bool:
         """True after the first listing with another strategy or without existing files; or for messages.

@@ -124,6 +124,9 @@ class PartitionTimes:
             reached = max(self.passed[1], reached or 0)
         if offset >= self.end:
             return reached if self.last_ms is None else self.last_ms, self.above_ms
+        if index == 0 and self.found and self.found[0].asked_ms <= 0:
+            # Nothing before it has a time: it is the next one, also if the records before it are gone.
+            return self.found[0].found_ms, self.found[0].found_ms + 1
         if reached is not None and index and self.found[index - 1].offset == offset:
             return reached, reached + 1
         return reached, self.found[index].asked_ms if index < len(self.found) else self.above_ms
@@ -279,6 +282,7 @@ def looked_up(
     topic_ids: Mapping[str, str | None],
     now_ms: int,
     brokers: Brokers,
+    began: Mapping[TopicPartition, tuple[int, int]] | None = None,
 ) -> TimeLadder:
     """The ladder for these positions: what is known already, and what the brokers answer.
 
@@ -287,6 +291,7 @@ def looked_up(
         ends: where the partitions end now; those without an end are left out.
         topic_ids: of the topics as they were described last.
         now_ms: the time by the driver's clock.
+        began: the offsets of new partitions that were found by a time, with that time.
     """
     step_ms = before.step_ms
     at = {key: position for key, position in positions.items() if key in ends}
@@ -298,7 +303,8 @@ def looked_up(
         is_same = known.end == ends[key] and known.topic_id == topic_id
         if is_same and before.positions.get(key) == position:
             continue
-        times = search.times[key] = known.at(position, ends[key], topic_id, search.until_ms)
+        times = known.at(position, ends[key], topic_id, search.until_ms)
+        search.times[key] = times = replace(times, passed=(began or {}).get(key, times.passed))
         search.moved.append(key)
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.

@@ -11,11 +11,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Generic
 
 from ..enumerator import BoundedRange, Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..errors import ContractError
+from ..event_time import event_time_of, place_of
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT, size_of
 from .alignment import Alignment
@@ -393,11 +395,14 @@ class BatchCollector(Generic[SplitT]):
         if alignment.horizon is None:
             return by_limits
         freed: dict[str, BoundedRange[SplitT] | None] = {}
+        ordered = self._latest_in_order(readable)
 
         def bound(split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
             if split.split_id in freed:
                 return freed[split.split_id]
             if alignment.horizon is None or alignment.holds(split):
+                return None
+            if ordered.get(split.split_id, alignment.horizon.latest_us) > alignment.horizon.latest_us:
                 return None
             return self._bounded(split, replace(budget, latest_us=alignment.horizon.latest_us))
 
@@ -413,12 +418,23 @@ class BatchCollector(Generic[SplitT]):
             alignment.stretch(stretched)
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
-        unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])
+        later = set(list(ordered)[1:])
+        one_of = [split for split, _ in by_limits if split.split_id not in later]
+        unit = alignment.unit(one_of, [split for split, _ in within])
         if unit is not None:
             freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
             within = cut()
         alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
         return within
+
+    def _latest_in_order(self, live: Iterable[SplitT]) -> dict[str, int]:
+        """Of live splits that are read whole, in event-time order, the latest time up to each: one that is
+        held holds those behind it."""
+        if not self._enumerator._read_now(())[0]._by_event_time:
+            return {}
+        timed = [(split.split_id, times.latest_us) for split in sorted(live, key=place_of)
+                 if (times := event_time_of(split))]  # fmt: skip
+        return dict(zip([name for name, _ in timed], accumulate((at for _, at in timed), max), strict=True))
 
     def _bounded(self, split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
         cut = self._enumerator.bound_split(split, budget)

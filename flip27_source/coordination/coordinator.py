@@ -17,6 +17,7 @@ from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..enumerator_mixins import PerformsActions, ReadsInStep
 from ..errors import ContractError, ProtocolError, QuarantineError
+from ..event_time import event_time_of
 from ..events import SourceEvent
 from ..log import LOG
 from ..split import SplitT, size_of
@@ -131,10 +132,16 @@ class SourceCoordinator(Generic[SplitT]):
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
-        of_time = {} if self._order is None else self._order.progress.numbers()
+        progress = None if self._order is None else self._order.told
+        of_time = {} if progress is None else progress.numbers()
         horizon = None if self._alignment is None else self._alignment.of_batch
         bounds = {} if horizon is None else horizon.numbers()
         return {**self._published, **known, **self._backlog.numbers(), **of_time, **bounds}
+
+    @property
+    def parts(self) -> dict[str, dict[str, int | float]]:
+        """The numbers of parts that the enumerator publishes, by name."""
+        return self._context.metrics.parts
 
     @property
     def _published(self) -> dict[str, int | float]:
@@ -464,26 +471,30 @@ class SourceCoordinator(Generic[SplitT]):
             delayed=self._actions.delayed.stored(),
             action_delay_ms=self._actions.delayed.delay_ms,
             times=None if self._sizer is None else self._sizer.times,
-            event_time=None if self._order is None else self._order.progress,
+            event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
         )
 
     def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
-        enumerator = self.enumerator
-        if self._order is not None and isinstance(enumerator, ReadsInStep):
-            read = map(enumerator.event_times_in, batch.splits())
-            waiting = enumerator.event_times_after(self._ledger.live)
-            self._order.advanced([times for times in read if times is not None], waiting)
-        if self._order is None or not isinstance(enumerator, DiscoveringEnumerator):
+        order = self._order
+        if order is None:
             return
-        postponed = [item.split for item in self._queues.splits()]
-        self._order.planned(
-            batch.splits(),
-            waiting=lambda: [*postponed, *enumerator._waiting_splits()],
-            left=len(postponed) + enumerator._waiting_count,
-            changes=enumerator._waiting_changes,
-            limits=limits,
-        )
+        enumerator, own = self.enumerator._read_now(batch.splits())
+        if isinstance(enumerator, ReadsInStep) and order.drift_ms:
+            read = [*map(enumerator.event_times_in, own), *map(event_time_of, batch.splits())]
+            _, live = self.enumerator._read_now(self._ledger.live)
+            order.advanced(filter(None, read), enumerator.event_times_after(live))
+        elif isinstance(enumerator, DiscoveringEnumerator) and enumerator._by_event_time:
+            postponed = [*self._ledger.live, *(item.split for item in self._queues.splits())]
+            order.planned(
+                batch.splits(),
+                waiting=lambda: self.enumerator._to_be_read([*postponed, *enumerator._waiting_splits()]),
+                left=len(postponed) + enumerator._waiting_count,
+                changes=(enumerator, enumerator._waiting_changes),
+                limits=limits,
+            )
+        else:
+            order.unfollowed()
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """The backlog that the enumerator knows of, and the splits that limits have postponed."""
@@ -516,7 +527,7 @@ class SourceCoordinator(Generic[SplitT]):
             data_losses=ledger.loss_count,
             backlog=self._backlog,
             sized=None if self._sizer is None else self._sizer.times.decided,
-            event_time=None if self._order is None else self._order.progress,
+            event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
             gauges=self._published,
         )

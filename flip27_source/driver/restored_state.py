@@ -65,6 +65,10 @@ class RestoredSavepoint:
         # The watermark of a new query begins again.
         self.snapshot: Snapshot[Any] = replace(found, actions=(), delayed=(), event_time=None)
 
+    @property
+    def stored_bytes(self) -> int:
+        return self.savepoint.document.stored_bytes
+
     def complete(self, coordinator: SourceCoordinator[Any]) -> None:
         """Process the reports that are stored with the savepoint."""
         pending = coordinator.pending

@@ -15,6 +15,8 @@ from ..state_tables.split_rows import DROPPED, LIVE, QUARANTINED, RETURNED, WAIT
 from .state_copy import StateCopy
 
 _SHOWN = 10
+LEFT_ALONE = "is left alone"
+"""So begins what becomes of a split that an edit does not change; the reason follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,11 @@ class Change:
     now: str
     then: str
     checkpoint_id: int | None = None
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the edit does not change the split."""
+        return self.then.startswith(LEFT_ALONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

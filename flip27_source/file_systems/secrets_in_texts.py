@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from ..errors import Flip27Error, text_of
 from ..options import maybe_json
-from .url_credentials import is_secret_name, without_users
+from .url_credentials import is_secret_name, without_basic, without_users
 
 T = TypeVar("T")
 
@@ -37,10 +37,10 @@ class Hidden:
         self._secrets = spellings(_secrets_in(values), shortest=3)
 
     def in_text(self, text: str) -> str:
-        """The text with ``***`` in place of each secret, and its URLs without user and password."""
+        """The text with ``***`` in place of each secret, and without users and passwords."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return without_users(text)
+        return without_basic(without_users(text))
 
     def in_errors(self, call: Callable[..., T]) -> Callable[..., T]:
         """The call; an error of it whose text has a secret is replaced by one that does not."""

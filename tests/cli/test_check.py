@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flip27_source import hybrid
 from flip27_source.cli.check import command, spark, time_limits
 from flip27_source.cli.check.command import SourceCheck
 from flip27_source.cli.check.locations import state_location
@@ -329,6 +330,29 @@ def test_the_watermark_delay_that_a_backlog_needs_is_compared_with_that_of_the_u
     assert (failed.status, "undated.txt has no event time" in failed.found) == (Status.FAILED, True)
 
 
+def test_the_delay_that_a_chain_needs_is_computed_with_its_switch(tmp_path: Path) -> None:
+    for name in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        (tmp_path / f"{name}.txt").write_text("a line\n")
+    dated = {"path": tmp_path, "reader": "text", "eventTimeOrder": True, "eventTimePattern": "%Y-%m-%d"}
+    live = {"path": tmp_path, "reader": "text", "modifiedAfter": "{switch}"}
+
+    def found(**more: Any) -> Finding:
+        chain = hybrid(("files", dated), ("files", live), maxFilesPerTrigger=1, **more)
+        findings = SourceCheck(chain, None, None).findings()
+        return next(one for one in findings if one.check == "hybrid.1 (files): event time")
+
+    assert found().status is Status.OK
+    assert found().found == (
+        "a watermark delay of 86400 s loses nothing of 3 files, whose times are from "
+        "2024-01-01T00:00:00+00:00 "
+        "to 2024-01-03T23:59:59.999999+00:00, and of the next source, which starts at "
+        "2024-01-02T23:59:59.999000+00:00"
+    )
+    warned = found(switchOverlap="1 hour", watermarkDelay="1 day")
+    assert (warned.status, "a watermark delay of 90000 s" in warned.found) == (Status.WARNING, True)
+    assert "a smaller switchOverlap" in (warned.remedy or "")
+
+
 def test_a_reader_that_is_not_chosen_in_time_is_not_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +524,16 @@ def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
     assert said.code == 3
     (finding,) = [item for item in said.data["findings"] if item["status"] == "failed"]
     assert "did you mean maxFilesPerTrigger" in finding["found"]
+
+
+def test_an_option_that_is_given_twice_is_wrong_usage(tmp_path: Path) -> None:
+    for words in (
+        ("--path", tmp_path, "--option", "Path=/elsewhere"),
+        ("--reader", "text", "--option", "reader=csv"),
+    ):
+        said = flip27("check", *words)
+        assert (said.code, said.out) == (2, "")
+        assert f"--option: {str(words[3]).partition('=')[0]} is given twice" in said.err
 
 
 def test_a_path_to_be_cleaned_has_to_be_writable(tmp_path: Path) -> None:

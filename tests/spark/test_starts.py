@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,3 +150,14 @@ def test_several_queries_that_start_in_turn_all_read_their_files(spark: SparkSes
     finally:
         for query in queries:
             query.stop()
+
+
+def test_the_error_of_a_start_keeps_its_reasons_wherever_it_goes_and_its_queries_in_its_process() -> None:
+    handle, reason = threading.Lock(), ValueError("the table")  # a handle that cannot be pickled, as Spark's
+    error = StartError("1 of 2", queries=[handle, None], reasons=[reason], remedy="mend it")
+    advised = error.advised("look")
+    assert isinstance(advised, StartError)
+    assert (advised.queries, advised.reasons) == ([handle, None], [reason])
+    travelled = pickle.loads(pickle.dumps(error))
+    assert (str(travelled), travelled.queries) == (str(error), [None, None])
+    assert [str(one) for one in travelled.reasons] == ["the table"]

@@ -12,14 +12,16 @@ function path(element) {
   return path(element.parentElement) + " > " + element.tagName + ":nth-of-type(" + (same.indexOf(element) + 1) + ")";
 }
 
-// Old and new parts are compared one by one, so that only what differs is replaced.
+// Old and new parts are compared one by one, so that only what differs is replaced: never a form of an edit, in
+// which something may be ticked.
 function renew(old, fresh) {
   if (old.isEqualNode(fresh)) return;
-  const isForm = old.tagName === "FORM" && old.contains(document.activeElement);
+  const isForm = old.matches("form.edit") || (old.tagName === "FORM" && old.contains(document.activeElement));
   if (isForm || ["INPUT", "SELECT"].includes(old.tagName)) return;
   const sameKind = old.tagName === fresh.tagName && old.children.length === fresh.children.length;
   const holdsText = [...old.childNodes, ...fresh.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
   if (!sameKind || holdsText || !old.children.length) {
+    if (old.querySelector("form.edit")) return renewNamed(old, fresh);
     old.replaceWith(document.importNode(fresh, true));
     return;
   }
@@ -27,6 +29,14 @@ function renew(old, fresh) {
     if (!(old.tagName === "DETAILS" && name === "open")) old.setAttribute(name, value);
   }
   [...old.children].forEach((child, index) => renew(child, fresh.children[index]));
+}
+
+// What contains a form of an edit stays, with the parts in it that have no name.
+function renewNamed(old, fresh) {
+  for (const part of [...fresh.children].filter((child) => child.id)) {
+    const same = [...old.children].find((child) => child.id === part.id);
+    if (same) renew(same, part);
+  }
 }
 
 async function look() {
