@@ -48,7 +48,9 @@ from flip27_source.source_options import (
     EVENT_TIME_ORDER,
     MAX_PARTITION_BYTES,
     READER_BY_NAMES,
+    TIME_ZONE,
 )
+from flip27_source.time_zones import java_zone
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -220,9 +222,10 @@ class FilesEnumerator(
 
     def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
         """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
-        if end.last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
+        pattern = self.options_given[opts.EVENT_TIME_PATTERN]
+        if end.last is None or pattern is None:
             return super().switch_position(end)
-        return end.last.earliest
+        return pattern.start_of(end.last, java_zone(self.options_given[TIME_ZONE] or "UTC"))
 
     def _cut_waiting(self) -> None:
         """Cut whole files that wait since an earlier run, which had wider buckets or none.
