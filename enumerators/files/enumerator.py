@@ -146,14 +146,15 @@ class FilesEnumerator(
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the first file in the queue, once the event times of all files in it are known."""
-        if self._waits_for_times:
-            return
-        if self._waits_to_be_cut:
+        if not self._waits_for_times:
             self._cut_waiting()
-        super().handle_split_request(subtask_id)
+            super().handle_split_request(subtask_id)
 
     def _waiting_in_order(self) -> Iterator[FileSplit]:
-        return iter(()) if self._waits_for_times else super()._waiting_in_order()
+        if self._waits_for_times:
+            return iter(())
+        self._cut_waiting()
+        return super()._waiting_in_order()
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
@@ -230,10 +231,10 @@ class FilesEnumerator(
     def _cut_waiting(self) -> None:
         """Cut whole files that wait since an earlier run, which had wider buckets or none.
 
-        Not before the first one is assigned: only then is it certain that the run continues from its state.
+        Not before the first planning: only then is it certain that the run continues from its state.
         """
-        self._waits_to_be_cut = False
-        if self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
+        waits, self._waits_to_be_cut = self._waits_to_be_cut, False
+        if not waits or self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
             return
         for page in self._pages:
             left = page.splits[page.taken :]
