@@ -322,7 +322,28 @@ def test_a_savepoint_that_cannot_be_taken_says_why(source: Edited, tmp_path: Pat
         at = page.sent("savepoint", to=str(tmp_path / "file"), once="a")
         until(lambda: "not taken :" in text_of(page.site.get(at).text))
         answer = page.post("savepoint", {"to": "", "once": "b"})
-        assert "no directory is given" in text_of(answer.text)
+        assert "the target is empty" in text_of(answer.text)
+
+
+def test_a_password_in_the_place_of_a_savepoint_is_refused_and_shown_nowhere(source: Edited) -> None:
+    with editor(Path(source.state)) as page:
+        answer = page.post("savepoint", {"to": "ftp://user:hunter2@host/saved", "once": "a"})
+        assert "contains a user name or password" in text_of(answer.text)
+        listed = page.site.get(f"{page.path}/savepoints?to=ftp://user:hunter2@host/saved")
+        assert "hunter2" not in answer.text + listed.text
+
+
+def test_edits_begin_at_the_page_of_a_split_and_of_a_batch(source: Edited) -> None:
+    source.batch()
+    with editor(Path(source.state)) as page:
+        (waiting,) = (at for at in links(page.site.get(f"{page.path}/splits?name=/e").text, "/split?"))
+        (read_before,) = (at for at in links(page.site.get(f"{page.path}/splits?name=/a").text, "/split?"))
+        assert 'value="skip"' in page.site.get(waiting).text
+        assert 'value="replay"' in page.site.get(read_before).text
+        (first,) = (at for at in links(page.site.get(f"{page.path}/batches").text, "/batch?") if "=1-" in at)
+        assert "rewind to here" in page.site.get(first).text
+        form = page.form("rewind", checkpoint="1")
+        assert '<option value="1" selected>' in form
 
 
 def test_without_edits_the_pages_do_not_exist(source: Edited) -> None:

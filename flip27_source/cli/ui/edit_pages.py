@@ -151,7 +151,8 @@ class EditPages:
         editable(source.history.lineage)
         again = self._runs.get(query.get("again", ""))
         operation = _operation(query.get("operation", "") if again is None else again.operation)
-        form = Form({"split": [query["split"]]} if "split" in query else {}) if again is None else again.form
+        begun = {name: [query[name]] for name in ("split", "checkpoint") if name in query}
+        form = Form(begun) if again is None else again.form
         # Live splits come before the first of further pages.
         statuses = _STATUSES[operation][: 1 if "at" in query else 2]
         lists = {status: self._pages.splits(source, {**query, "status": status}) for status in statuses}

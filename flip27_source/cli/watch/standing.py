@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.coordination.edit_values import AppliedEdit
@@ -51,6 +51,7 @@ class Standing:
     """What is known of a source besides numbers.
 
     Attributes:
+        heard_at: when its driver has last said that it is alive, or has ended.
         discovered_at: when its driver has last found out what is new; up to a minute old.
         edits, savepoints: the newest ones, the newest first; those that wait come first.
         started_from: the savepoint that it has started from; None: it has not, or that is no longer known.
@@ -58,6 +59,7 @@ class Standing:
         progress: what its enumerator tells from the newest checkpoint.
     """
 
+    heard_at: dt.datetime | None = None
     discovered_at: dt.datetime | None = None
     edits: Sequence[Deed] = ()
     savepoints: Sequence[Deed] = ()
@@ -72,11 +74,16 @@ def edit_said(edit: AppliedEdit) -> str:
     return f"{edit.operation} by {edit.who}: {edit.why} ({came_of_it})"
 
 
-def discovered_at(history: History) -> dt.datetime | None:
+def of_driver(history: History) -> Standing:
+    """What the record of the driver tells, also before the first checkpoint."""
     driver = history.driver
     record = None if driver is None else driver.driver.record
+    heard_ms = None if driver is None else driver.said_ms
     discovered_ms = None if record is None else record.discovered_ms
-    return None if discovered_ms is None else datetime_or_none(discovered_ms)
+    return Standing(
+        heard_at=None if heard_ms is None else datetime_or_none(heard_ms),
+        discovered_at=None if discovered_ms is None else datetime_or_none(discovered_ms),
+    )
 
 
 def standing(
@@ -95,8 +102,8 @@ def standing(
         # The request stays until the savepoint is complete; after a restart another checkpoint becomes it.
         if batch.target is not None and batch.target not in waiting:
             savepoints.append(Deed(at=at, checkpoint_id=number, said=f"taken in {batch.target}"))
-    return Standing(
-        discovered_at=discovered_at(history),
+    return replace(
+        of_driver(history),
         edits=edits[:_MOST],
         savepoints=savepoints[:_MOST],
         started_from=started_from,

@@ -27,7 +27,7 @@ from flip27_source.values.times import event_time
 
 from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
 from .look import Look, looked
-from .standing import Standing, discovered_at, numbers_of, progress_of, rows_planned, standing
+from .standing import Standing, numbers_of, of_driver, progress_of, rows_planned, standing
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ class Watcher:
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
             looked=self.looked.get(lineage),
-            standing=Standing(discovered_at=discovered_at(history)),
+            standing=of_driver(history),
         )
         if document is None or not batches:
             return frame

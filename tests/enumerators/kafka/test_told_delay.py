@@ -74,7 +74,7 @@ class Query:
         log.stable = len(log.records)
 
     def remove(self, draw: Random) -> None:
-        """Let records expire, or recreate the topic with later ones; the times that are known may be forgotten."""
+        """Let records expire, or recreate the topic with later ones."""
         if draw.random() < 0.3:
             self.recreate(draw)
         else:
