@@ -117,9 +117,10 @@ def test_a_source_that_runs_says_when_it_was_heard_of(tmp_path: Path) -> None:
     query.engine.now_ms = round(NOW.timestamp() * 1000)
     query.land("a.parquet")
     query.batch()
-    frame = replace(frame_of(query.checkpoint), condition="running")  # its clock is of 1970
+    # Its clock is of 1970.
+    frame = replace(frame_of(query.checkpoint), condition="running", at=NOW + dt.timedelta(seconds=9))
     query.engine.stop()
-    assert said_of(frame, "last renewal") == ["1970-01-01 00:01:02 UTC, 0 s ago"]
+    assert said_of(frame, "last renewal") == ["1970-01-01 00:01:02 UTC, 7.0 s ago"]
     assert said_of(replace(frame, condition="stopped"), "last renewal") == []
 
 
