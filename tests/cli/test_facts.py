@@ -47,7 +47,7 @@ def test_every_error_has_its_section_of_the_runbook() -> None:
     ("demand", "said"),
     [
         ("required", "reported: 0, 2; gateways closed until they report: 1"),
-        ("none", "its 3 tasks do not report; all gateways are closed until Spark has committed the batch"),
+        ("none", "3 tasks, without reports; all gateways are closed until Spark has committed the batch"),
     ],
 )
 def test_the_batch_in_progress_says_which_gateways_are_closed(demand: str, said: str) -> None:

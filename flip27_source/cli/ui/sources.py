@@ -30,7 +30,7 @@ LATE_S = 3.0
 """How long the page of all sources waits for a place."""
 ASKED_EVERY_S = 10.0
 """Within this time a source itself is asked once."""
-ANSWER_S = 20.0
+ANSWER_S = 10.0
 """How long a page of a source waits for its place."""
 
 

@@ -67,7 +67,7 @@ def _in_progress(frame: Frame) -> Iterator[str]:
     missing = [item.subtask for item in frame.subtasks if item.subtask not in reported]
     if frame.report_demand == "none":
         yield (
-            f"its {counted(len(missing), 'task')} do not report; all gateways are closed until Spark has "
+            f"{counted(len(missing), 'task')}, without reports; all gateways are closed until Spark has "
             "committed the batch"
         )
         return
