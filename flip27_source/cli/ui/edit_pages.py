@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -61,13 +62,15 @@ class Kept(Generic[KeptT]):
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._adding = threading.Lock()
         self._kept: OrderedDict[str, tuple[KeptT, int]] = OrderedDict()
 
     def add(self, item: KeptT, size: int = 1) -> str:
         key = secrets.token_urlsafe(9)
-        self._kept[key] = item, size
-        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
-            self._kept.popitem(last=False)
+        with self._adding:
+            self._kept[key] = item, size
+            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
+                self._kept.popitem(last=False)
         return key
 
     def get(self, key: str) -> KeptT | None:
@@ -117,7 +120,7 @@ class DryRun:
 
 
 class EditPages:
-    """Pages of edits, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of edits, and answers to their forms: those of one place not for several threads at once."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
