@@ -338,7 +338,7 @@ class KafkaEnumerator(
         return self._ladder.partitions.get(partition_of(split.split_id))
 
     def _offset_of(self, split: KafkaSplit) -> int | None:
-        """Where the split is read next, after losses; None if an edit has named it, and no poll has found it."""
+        """Where the split is read next; None if an edit has named the position, and no poll has found it."""
         at = self._assigner.located(split)
         if isinstance(at, Loss):
             return at.begins

@@ -112,6 +112,17 @@ def test_rows_of_a_source_whose_splits_tell_them_are_known_without_reports(tmp_p
     assert frame_of(query.checkpoint).rows_per_s is None
 
 
+def test_a_source_that_runs_says_when_it_was_heard_of(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.engine.now_ms = round(NOW.timestamp() * 1000)
+    query.land("a.parquet")
+    query.batch()
+    frame = replace(frame_of(query.checkpoint), condition="running")  # its clock is of 1970
+    query.engine.stop()
+    assert said_of(frame, "last renewal") == ["1970-01-01 00:01:02 UTC, 0 s ago"]
+    assert said_of(replace(frame, condition="stopped"), "last renewal") == []
+
+
 def test_a_source_that_is_stopped_says_since_when_it_looks_no_more(tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()

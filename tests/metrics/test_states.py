@@ -119,8 +119,8 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         "eventTimeHorizon": "1970-01-01T00:00:00+00:00", "replayBehindMs": 1, "lastSlowestSubtaskMs": 1,
         "lastRetriedSubtasks": 1,
     }  # fmt: skip
-    epoch = DriverEpoch(LocalStore(str(query.checkpoint / "flip27")), lineage_of(query), 9_000)
-    epoch.numbers = numbers
+    store, notes = LocalStore(str(query.checkpoint / "flip27")), {"numbers": numbers}
+    epoch = DriverEpoch(store, lineage_of(query), 9_000, notes=notes)
     epoch.end(10_000, StateLocationError("no space", remedy="add space"))
     exported = Exported(orders=query.checkpoint)
     found = exported.look("orders")

@@ -444,6 +444,23 @@ def test_a_source_is_asked_from_the_page_only_if_that_is_allowed(tmp_path: Path)
         assert pages.sources.found[0].frame.looked == asked
 
 
+def test_the_first_bytes_of_quarantined_files_are_shown_if_the_source_was_asked(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("torn.parquet", "gone.parquet", rows=None)
+    for name in ("a", "b"):
+        query.land(f"{name}.parquet")
+        query.batch()
+    query.engine.stop()
+    (tmp_path / "landing" / "gone.parquet").unlink()
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    text = text_of(pages.page(source.key, "quarantine", {}))
+    assert text.count("First bytes of the file") == 1
+    assert "6e 6f 74 20 50 61 72 71 75 65 74 not Parquet" in text
+
+
 def test_the_rows_of_a_file_are_shown_where_its_task_has_read_nothing_else(tmp_path: Path) -> None:
     query = DiskQuery.new(tmp_path)
     query.land("alone.parquet", rows=7)

@@ -157,7 +157,7 @@ class StateMetrics:
         now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._watchers = {name: Watcher(place) for name, place in places.items()}
+        self._watchers = {name: Watcher(place, is_brief=True) for name, place in places.items()}
         self._seen = {name: _Seen() for name in places}
         # Which query shows a lineage, by its place among them.
         self._owners: dict[tuple[str, str], int] = {}

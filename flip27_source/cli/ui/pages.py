@@ -204,6 +204,7 @@ class Pages:
             "actions": [
                 row for row in VIEWS["actions"].rows(history) if row["checkpoint_id"] == name.checkpoint_id
             ][:MOST_ROWS],
+            "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
             "summary": history.summary(name),
             "parent": document.parent if document.parent in line.status else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flip27_source import errors
+from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.state_tables.history import COMPLETE
 
 from ..rendering import ago, counted
@@ -79,6 +80,8 @@ def _numbers(subtasks: Sequence[int]) -> str:
 
 
 def _discovery(frame: Frame) -> Iterator[Fact]:
+    if frame.condition == Condition.RUNNING and frame.standing.heard_at is not None:
+        yield Fact("last renewal", ago(frame.at, frame.standing.heard_at))
     if frame.standing.discovered_at is not None:
         yield Fact("last discovery", ago(frame.at, frame.standing.discovered_at))
 
