@@ -206,7 +206,7 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
     with editor(Path(source.state)) as page:
         form = page.form("set-position")
         assert [json.loads(value) for value in boxes(form)] == ["orders/0", "orders/1", "orders/2"]
-        assert text_of(form).count("next=10") == 3
+        assert text_of(form).count("next=10; ends at 90") == 3
         shown = page.dry_run(
             "set-position",
             which="all",

@@ -165,6 +165,7 @@ class EditPages:
         rows = dict.fromkeys(form.ticked, "")
         for split_id, where in (row for status, found in lists.items() for row in _rows(status, found)):
             rows[split_id] = rows.get(split_id) or where
+        known = self._known(source) if operation is EditOperation.SET_POSITION else {}
         page = next((found["page"] for found in lists.values() if found.get("page")), None)
         return self._rendered(
             source,
@@ -173,7 +174,7 @@ class EditPages:
             title=operation,
             operation=operation,
             about=ABOUT[operation],
-            rows=[self._row(split_id, where, form) for split_id, where in rows.items()],
+            rows=[self._row(split_id, where, form, known) for split_id, where in rows.items()],
             page=page,
             form=form,
             which=form["which"] or "ticked",
@@ -183,12 +184,23 @@ class EditPages:
             checkpoints=[row for _, row in self._checkpoints(source)] if not statuses else [],
         )
 
-    def _row(self, split_id: str, where: str, form: Form) -> dict[str, Any]:
+    def _known(self, source: Source) -> dict[Any, dict[str, Any]]:
+        """What the source and a look into it tell of splits, such as where a partition begins and ends."""
+        known: dict[Any, dict[str, Any]] = {}
+        for table in self._pages.told(source):
+            for split_id, *cells in table.rows:
+                known.setdefault(split_id, {}).update(zip(table.columns[1:], cells, strict=False))
+        return known
+
+    def _row(
+        self, split_id: str, where: str, form: Form, known: Mapping[Any, dict[str, Any]]
+    ) -> dict[str, Any]:
         """A split in a form; it cannot be ticked if its name contains a secret."""
         value = value_of(split_id)
         return {
             "split_id": split_id,
             "where": where,
+            "known": known.get(split_id, {}),
             "value": value if self._pages.is_open(split_id) else None,
             "is_ticked": split_id in form.ticked,
             "to": form.own_positions.get(split_id, ""),
