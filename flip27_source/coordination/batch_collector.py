@@ -34,6 +34,8 @@ Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
 _FULL = 0.5
 """The part of its limits that a full batch uses at least: splits may not be cut at every row."""
 
+_LEAST = Budget(files=1, rows=1, bytes=1)
+
 
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
@@ -413,9 +415,9 @@ class BatchCollector(Generic[SplitT]):
             alignment.stretch(stretched)
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
-        unit = alignment.unit([split for split, _ in by_limits], [split for split, _ in within])
-        if unit is not None:
-            freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
+        unit = alignment.unit(readable, [split for split, _ in by_limits], [split for split, _ in within])
+        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._bounded):
+            freed[split.split_id] = self._until(split, step, alignment.strict_us)
             within = cut()
         alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
         return within
