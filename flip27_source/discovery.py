@@ -23,10 +23,14 @@ from .event_time import begins_at, place_of
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
+from .source_progress import LooksIntoSource, ProgressTable
 from .split import SplitT, size_of
 from .values.annotations import annotation_of
 from .values.merged_blocks import merged_blocks
 from .values.stored_values import StoredValues, stored_splits
+
+_MOST_SHOWN = 100
+"""The most new splits that a look names."""
 
 PositionT = TypeVar("PositionT")
 
@@ -65,7 +69,7 @@ class DiscoveringState(Generic[PositionT]):
     pages: tuple[PendingPage, ...]
 
 
-class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
+class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits, LooksIntoSource):
     """An enumerator that needs only one method, :meth:`discover`.
 
     Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This
@@ -160,6 +164,20 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         """Put the splits in front of the queue."""
         self._pages.appendleft(Page(self._in_order(splits)))
         self._waiting_changes += 1
+
+    def look(self, live: Sequence[Any]) -> Iterator[ProgressTable]:
+        """What a round of discovery finds that the state does not have."""
+        found = self.discover(self._position).splits
+        size = self._backlog_of(found)
+        known = ((size.rows, "rows"), (size.bytes, "bytes"))
+        amounts = "".join(f", {amount:,} {what}" for amount, what in known if amount)
+        sizes = map(size_of, found[:_MOST_SHOWN])
+        yield ProgressTable(
+            title="in the source",
+            said=f"{len(found):,} splits that the state does not have{amounts}",
+            columns=("split", "rows", "bytes"),
+            rows=[(split.split_id, one.rows, one.bytes) for split, one in zip(found, sizes, strict=False)],
+        )
 
     @property
     def _waiting_count(self) -> int:

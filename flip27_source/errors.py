@@ -53,6 +53,14 @@ def kept_text(error: BaseException) -> str:
     return kept_words(f"{type(error).__name__}: {text_of(error)}")
 
 
+def kept_parts(error: BaseException) -> tuple[str, str | None]:
+    """The text of an error as stored in the state, and apart from it what to do, if the error says so."""
+    if not isinstance(error, Flip27Error):
+        return kept_text(error), None
+    remedy = None if error.remedy is None else kept_words(error.remedy)
+    return kept_words(f"{type(error).__name__}: {error.what}"), remedy
+
+
 def text_of(error: BaseException) -> str:
     """The text of an error, also of one of a library that asks a server for it, which may be gone."""
     try:

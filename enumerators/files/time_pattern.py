@@ -74,6 +74,17 @@ class TimePattern:
             ) from None
 
 
+    def start_of(self, times: EventTimeRange, zone: dt.tzinfo) -> dt.datetime:
+        """When the unit began in which some times of a file end, which may be those of a bucket of it."""
+        count = _NAMES.index(self.smallest) + 1
+        try:
+            local = (times.latest.astimezone(zone).timetuple()[:count] + (1, 1))[: max(count, 3)]
+            begin_us = microseconds_of(dt.datetime(*local))
+        except OverflowError:  # before year 1 or after year 9999
+            return times.earliest
+        return min(times.earliest, local_range(begin_us, begin_us, zone).earliest)
+
+
 _UNITS = {
     "%Y": ("year", "[0-9]{4}"),
     "%m": ("month", "[0-9]{2}"),

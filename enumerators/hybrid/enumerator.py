@@ -41,6 +41,7 @@ from flip27_source.leftovers import LeavesThings
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_options import DISCOVERY_RETRIES, WATERMARK_DELAY
+from flip27_source.source_progress import LooksIntoSource, ProgressTable
 
 _MOST_AHEAD_US = 3_600_000_000
 """How far the largest event time of a part may be ahead of the clock."""
@@ -80,7 +81,9 @@ class _StartedPart:
         return self.enumerator.snapshot_state(checkpoint_id) if self.is_started else self._state
 
 
-class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], SplitEnumerator[PartSplit]):
+class HybridEnumerator(
+    ChainHooks, ChainChecks, LooksIntoSource, FollowsEventTime[PartSplit], SplitEnumerator[PartSplit]
+):
     """Reads one part after another; ``composed`` makes its class for given parts."""
 
     options: ClassVar[tuple[Option[Any], ...]] = HYBRID_OPTIONS
@@ -126,6 +129,14 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
     def start(self) -> None:
         self._current.start()
         self._ask_where_the_next_begins()
+
+    def look(self, live: Sequence[PartSplit]) -> Iterator[ProgressTable]:
+        """What waits in the source that is read now."""
+        current = self._current
+        if isinstance(looking := current.enumerator, LooksIntoSource):
+            yield from looking.look(current.context.own(live))
+        else:
+            yield ProgressTable(title="in the source", said=f"{current.part.title} cannot be looked into")
 
     def add_reader(self, subtask_id: int) -> None:
         self._current.enumerator.add_reader(subtask_id)

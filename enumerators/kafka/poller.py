@@ -200,6 +200,10 @@ class ClusterPoller:
             began=began,
         )
 
+    def times_ms(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The times of the first records at these offsets or later; those that arrive in time."""
+        return self._connected.times_ms(offsets) if offsets else {}
+
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
         present = self._choice.partitions(topics)

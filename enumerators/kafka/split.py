@@ -15,6 +15,7 @@ from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.errors import EditError, some_of
 from flip27_source.options import MOST_INTEGER
 from flip27_source.split import SplitSize
+from flip27_source.values.times import datetime_or_none
 
 LATEST = -1
 EARLIEST = -2
@@ -230,6 +231,15 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
                 remedy="use earliest for the beginning, and latest for the end",
             )
     return {"next": offset, "at_timestamp_ms": position.timestamp_ms}
+
+
+def position_said(fields: Mapping[str, Any]) -> str | None:
+    """Where a partition is read next, in words."""
+    first, time_ms = fields.get("next"), fields.get("at_timestamp_ms")
+    if not isinstance(first, int):
+        return None
+    time = None if first != AT_TIMESTAMP or time_ms is None else datetime_or_none(time_ms)
+    return f"the first record at {time.isoformat()} or later" if time else str(Position(offset=first))
 
 
 def offsets_between(now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:

@@ -124,6 +124,9 @@ class PartitionTimes:
             reached = max(self.passed[1], reached or 0)
         if offset >= self.end:
             return reached if self.last_ms is None else self.last_ms, self.above_ms
+        if index == 0 and self.found and self.found[0].asked_ms <= 0:
+            # Nothing before it has a time: it is the next one, also if the records before it are gone.
+            return self.found[0].found_ms, self.found[0].found_ms + 1
         if reached is not None and index and self.found[index - 1].offset == offset:
             return reached, reached + 1
         return reached, self.found[index].asked_ms if index < len(self.found) else self.above_ms

@@ -50,6 +50,7 @@ from flip27_source.event_time import moment_of
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding
+from flip27_source.source_progress import ProgressTable
 
 ADVANCES_COMPARED = 2
 """For how many advances of the slot, after a start of the query or the server, the logs are compared."""
@@ -148,6 +149,16 @@ class PostgresEnumerator(
                 remedy=f"replay chunks; or {START_AGAIN}",
             )
         super().check_rewind(present, older, undone)
+
+    @classmethod
+    def place_in_log(cls, position: int) -> str:
+        return lsn_text(position)
+
+    def look(self, live: Sequence[PostgresSplit]) -> Iterator[ProgressTable]:
+        """What the server tells of its log and of the slot, which is only asked for, and not read."""
+        from flip27_source.enumerators.postgres.look import looked_at
+
+        yield looked_at(self.options_given, self._state, live, self.log_position)
 
     def _first_of_log(self, position: int) -> PostgresSplit:
         return PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=position))

@@ -56,17 +56,8 @@ class BatchTraces:
         self.ids["checkpoint"] = offset.checkpoint_id
         if not self._is_on or (offset.is_initial and not savepoint):
             return _NOTHING
-        return self._restoring(offset, savepoint)
-
-    @contextmanager
-    def _restoring(self, offset: Offset, savepoint: bool) -> Iterator[None]:
-        span = self._span("restore", new_trace_id(), checkpoint=offset.checkpoint_id, savepoint=savepoint)
-        try:
-            yield
-        except BaseException as error:
-            span.end(error)
-            raise
-        span.end()
+        checkpoint_id = offset.checkpoint_id
+        return self._span("restore", new_trace_id(), checkpoint=checkpoint_id, savepoint=savepoint).of_block()
 
     def planning(self, checkpoint_id: int) -> AbstractContextManager[object]:
         """The block plans a checkpoint, or finds that there is nothing to read."""
@@ -74,8 +65,8 @@ class BatchTraces:
         self.ids.pop("trace_id", None)
         if not self._is_on:
             return _NOTHING
-        if self._next is None:
-            self._next = self._span(self._name, None, checkpoint=checkpoint_id)
+        # Planning is repeated as long as discovery has not ended: only the last time counts.
+        self._next = self._span(self._name, None, checkpoint=checkpoint_id)
         return self._next.part("plan")
 
     def planned_nothing(self) -> None:
@@ -189,11 +180,12 @@ class BatchTraces:
             self._actions.end()
 
     def close(self) -> None:
-        """The run is over, and the process may end at once."""
+        """The run is over. Its process may end at once, but that of a batch read goes on."""
         if self._is_on:
             self._end_actions()
             self._end_batch(is_complete=False)
-            sender().flush()
+            if self._name == "batch":
+                sender().flush()
 
     def _span(self, name: str, trace_id: str | None, parent_id: str | None = None, **attributes: Any) -> Span:
         return Span(name, trace_id, parent_id, source=self.ids["source"], **attributes)

@@ -1,4 +1,7 @@
-"""One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took."""
+"""One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took.
+
+How long it took, and when discovery was last done, is in the driver's record too.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,25 @@ from ..coordination.context import AsyncRunner, Handler
 from ..enumerator_context import RetryPolicy
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
+from ..snapshots.driver_epochs import WrittenCheckpoint
+from .driving import Driving
+from .environment import Environment
 
 
 class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:
-        now_ms: the clock that measures the age of discovery. steady_ms: that which measures the blocks.
+        driving: whose record has them too.
 
     Attributes:
         numbers: what the newest checkpoint took, for progress events.
     """
 
-    def __init__(self, uid: str, now_ms: Callable[[], int], steady_ms: Callable[[], int]) -> None:
+    def __init__(self, uid: str, driving: Driving, environment: Environment) -> None:
         self._uid = uid
-        self._now_ms = now_ms
-        self._steady_ms = steady_ms
+        self._driving = driving
+        self._now_ms, self._steady_ms = environment.now_ms, environment.steady_ms
         self.numbers: dict[str, int] = {}
         self._discovered_ms: int | None = None
         self._planning_ms = 0
@@ -52,12 +58,19 @@ class CheckpointLogLines:
         """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
         begun = self._steady_ms()
         yield
-        self.numbers = {"planningMs": self._planning_ms, "writeMs": self._steady_ms() - begun}
+        write_ms = self._steady_ms() - begun
+        self.numbers = {"planningMs": self._planning_ms, "writeMs": write_ms}
+        self._driving.wrote(
+            WrittenCheckpoint(
+                checkpoint_id=pending.checkpoint_id, planning_ms=self._planning_ms, write_ms=write_ms
+            )
+        )
         if LOG.isEnabledFor(logging.INFO):
             self._write_line(pending)
 
     def _discovered(self) -> None:
         self._discovered_ms = self._now_ms()
+        self._driving.discovered(self._discovered_ms)
 
     def _write_line(self, pending: PendingCheckpoint[Any]) -> None:
         summary, discovered_ms = pending.summary, self._discovered_ms

@@ -14,7 +14,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..coordination.edit_effects import Editing
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
-from ..enumerator_context import Boundedness
+from ..enumerator_context import COORDINATORS_NUMBERS, Boundedness
 from ..errors import OptionError, StateLocationError
 from ..file_systems.secrets_in_texts import Hidden
 from ..file_systems.url_credentials import masked
@@ -45,6 +45,9 @@ from .reports import SubtaskReports, report_demand, report_place
 from .requests import Requests
 from .restored_state import StateRestorer
 from .tolerated_failures import ToleratedFailures
+
+MOST_GAUGES = 100
+"""How many gauges of an enumerator progress events and the driver's record have, by name."""
 
 
 class CoordinatorHolder:
@@ -178,6 +181,7 @@ class CoordinatorHolder:
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
                 traceparent=traceparent,
+                document=offset.document,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments
@@ -238,7 +242,10 @@ class CoordinatorHolder:
         if self.cycle.run is None:
             return {}
         coordinator = self.cycle.run.coordinator
-        numbers: dict[str, Any] = {**coordinator.gauges, **self.cycle.numbers, **self._failures.numbers}
+        gauges: dict[str, Any] = coordinator.gauges
+        for name in sorted(gauges.keys() - COORDINATORS_NUMBERS)[MOST_GAUGES:]:
+            del gauges[name]
+        numbers = {**gauges, **self.cycle.numbers, **self._failures.numbers}
         if self._reports is not None:
             numbers |= self._reports.numbers
         if coordinator.parts:

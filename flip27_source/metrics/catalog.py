@@ -102,6 +102,12 @@ DRIVER_HEARD = _of_source(
     "flip27_driver_heard_seconds", "s", "Time since the driver has last said that it is alive, or its end.",
     by=By.EXPORTER,
 )  # fmt: skip
+BATCH_PENDING = _of_source(
+    "flip27_batch_pending",
+    "1",
+    "1 if the newest batch is not complete, 0 if it is; known with the query's checkpoint location.",
+    by=By.EXPORTER,
+)
 CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "1", "The newest checkpoint.")
 LAG = _of_source("flip27_lag_seconds", "s", "Time since the newest checkpoint was triggered.")
 COMPLETE_AGE = _of_source(

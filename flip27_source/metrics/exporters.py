@@ -37,7 +37,9 @@ class PrometheusCollector:
     def collect(self) -> Iterator[Family]:
         families = {metric.name: _family(metric) for metric in CATALOG}
         for sample in self._metrics.samples():
-            families[sample.metric.name].add_metric(sample.labels, sample.value)
+            # Names that are not valid UTF-8 contain surrogates, which would break the scrape.
+            labels = [label.encode("utf-8", "backslashreplace").decode() for label in sample.labels]
+            families[sample.metric.name].add_metric(labels, sample.value)
         return iter(families.values())
 
 

@@ -13,7 +13,6 @@ import os
 import socket
 import threading
 import time
-import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -22,15 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..errors import (
-    CorruptStateError,
-    Flip27Error,
-    MissingStateError,
-    StaleDriverError,
-    StateError,
-    kept_text,
-    kept_words,
-)
+from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError, kept_parts
 from ..log import LOG
 from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
@@ -66,6 +57,24 @@ class FailedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
+MOST_WRITTEN = 30
+"""Of how many checkpoints the record of a driver keeps how long they took."""
+_DISCOVERED_EVERY_MS = 60_000
+"""How often a record is written if nothing is new except that discovery goes on."""
+
+
+class WrittenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that a driver has written.
+
+    Attributes:
+        planning_ms, write_ms: how long it took to plan its batch, and to store it.
+    """
+
+    checkpoint_id: int
+    planning_ms: int
+    write_ms: int
+
+
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The driver that took over.
 
@@ -76,6 +85,8 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ended_ms: when it ended; None if it has not, or could not say so, or is of a version before 0.3.
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
+        discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
 
@@ -87,6 +98,8 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str | None = None
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
+    discovered_ms: int | None = None
+    written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 
     @property
@@ -102,12 +115,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
         if self.ended_ms is not None or now_ms is None:
             return self
-        text = remedy = None
-        if isinstance(error, Flip27Error):
-            text = kept_words(f"{type(error).__name__}: {error.what}")
-            remedy = None if error.remedy is None else kept_words(error.remedy)
-        elif error is not None:
-            text = kept_text(error)
+        text, remedy = (None, None) if error is None else kept_parts(error)
         return msgspec.structs.replace(self, ended_ms=now_ms, error=text, remedy=remedy)
 
 
@@ -178,11 +186,9 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        failed: checkpoints that failed before. numbers: what was told before.
+        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
+            written again; the owner changes their values.
         process: returns the id of this process.
-
-    Attributes:
-        failed, numbers: those that the record shows once it is written again.
     """
 
     def __init__(
@@ -193,23 +199,21 @@ class DriverEpoch:
         *,
         at: str | None = None,
         is_renewed: bool = False,
-        failed: tuple[FailedCheckpoint, ...] = (),
-        numbers: Mapping[str, Any] = types.MappingProxyType({}),
+        notes: Mapping[str, Any] | None = None,
         process: Callable[[], int] = os.getpid,
     ) -> None:
         self._store = store
         self.lineage = lineage
+        self._notes = notes or {}
         self._record = DriverRecord(
             host=_host(),
             process=process(),
             started_ms=started_ms,
             at=at,
-            failed=failed,
-            numbers=dict(numbers),
+            failed=self._notes.get("failed", ()),
+            numbers=self._notes.get("numbers", {}),
         )
         self._completed = at
-        self.failed = failed
-        self.numbers: Mapping[str, Any] = numbers
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
@@ -286,7 +290,7 @@ class DriverEpoch:
         """
         try:
             ended = self._present(self._record.ended(now_ms, error))
-            is_new = ended != self._record or self._is_unwritten
+            is_new = self._is_news(ended) or self._is_unwritten
             if is_new and _listed(self._store, self.lineage).newest == self.epoch:
                 self._write(now_ms, error)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
@@ -309,13 +313,19 @@ class DriverEpoch:
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _present(self, record: DriverRecord) -> DriverRecord:
-        told = dict(self.numbers)
-        return msgspec.structs.replace(record, at=self._completed, failed=self.failed, numbers=told)
+        return msgspec.structs.replace(record, at=self._completed, **self._notes)
+
+    def _is_news(self, record: DriverRecord) -> bool:
+        """Whether a record differs enough from the one that is written to be written too."""
+        was = self._record
+        if msgspec.structs.replace(record, discovered_ms=was.discovered_ms) != was:
+            return True
+        return (record.discovered_ms or 0) - (was.discovered_ms or 0) >= _DISCOVERED_EVERY_MS
 
     def _write(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         with self._changing:
             record = self._present(self._record.ended(now_ms, error))
-            if record == self._record and not self._is_unwritten:
+            if not (self._is_news(record) or self._is_unwritten):
                 return
             self._record, self._is_unwritten = record, True
         while self._is_unwritten:

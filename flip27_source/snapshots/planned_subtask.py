@@ -36,6 +36,7 @@ class PlannedSubtask:
             whatever their working directory is. Otherwise None: the option says where it is.
         traceparent: the span of the batch (W3C Trace Context); None if nothing is traced.
         reads_once: it is part of a batch read (``spark.read``), which records nothing.
+        document: lineage and name of the document of the batch; None if the offset contains it.
     """
 
     contract: str
@@ -49,3 +50,4 @@ class PlannedSubtask:
     state: str | None = None
     reads_once: bool = False
     traceparent: str | None = None
+    document: tuple[str, CheckpointName] | None = None

@@ -40,6 +40,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
     """The rows of a partition; none for the empty partition that Spark adds."""
     # Imported here because the planning process imports this module and never reads.
+    from flip27_source.executor.failed_tasks import recorded
     from flip27_source.executor.subtask import read_subtask
 
     import_pandas_on_demand()
@@ -57,7 +58,8 @@ def read_partition(
         checkpoint_id=partition.planned.checkpoint_id,
         attempt_number=task.attemptNumber() if task is not None else 0,
     )
-    return read_subtask(source, partition.planned, context)
+    planned = partition.planned
+    return recorded(source, planned, context, read_subtask(source, planned, context))
 
 
 def _ids_of(task: TaskContext | None) -> dict[str, str]:

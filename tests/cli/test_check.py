@@ -11,11 +11,13 @@ import threading
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
+import grpc
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -472,8 +474,39 @@ def test_a_spark_connect_server_of_the_environment_is_asked_as_quickly(
     assert statuses(flip27("check", "--json"))["java"] == "ok"
 
 
-def test_the_token_of_a_url_that_cannot_be_parsed_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    url = "sc://127.0.0.1:1;token=s3cr3t"  # the slash after the port is missing
+class Silent(grpc.GenericRpcHandler):
+    """Accepts every call, and answers none until the test is over."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    def service(self, handler_call_details: object) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(lambda *_: self.is_over.wait())
+
+
+def test_a_spark_connect_server_that_answers_no_call_does_not_keep_the_command_from_ending() -> None:
+    silent = Silent()
+    server = grpc.server(ThreadPoolExecutor(), handlers=(silent,))
+    remote = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    command = [sys.executable, "-m", "flip27_source.cli.main", "check", "--remote", remote]
+    try:
+        said = subprocess.run([*command, "--timeout", "5"], timeout=60, capture_output=True, check=False)
+    finally:
+        silent.is_over.set()
+        server.stop(0)
+    assert (said.returncode, b"it has not" in said.stdout) == (3, True), said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sc://127.0.0.1:1;token=s3cr3t",  # the slash after the port is missing
+        "sc://127.0.0.1:1/;authorization=Bearer s3cr3t",
+    ],
+)
+def test_the_token_of_a_connect_url_is_not_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "SERVER_S", 0.5)
     given = flip27("check", "--remote", url)
     monkeypatch.setenv("SPARK_REMOTE", url)
     for said in (given, flip27("check", "--spark"), flip27("check", "--spark", "--master", "local[1]")):

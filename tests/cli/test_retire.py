@@ -264,9 +264,7 @@ def test_a_query_that_starts_while_its_state_is_removed_stops_before_it_reads_on
     store = Meanwhile(state, lambda: outcomes(flip27("retire", query.checkpoint, *REMOVE)))
     starting = CoordinatorHolder(query.source, Boundedness.BOUNDED, store=store)
     with pytest.raises(MissingStateError, match="is missing from the state location"):
-        if repeats:
-            starting.plan(committed, planned)
-        starting.latest_offset(committed, None)
+        _ = starting.plan(committed, planned) if repeats else starting.latest_offset(committed, None)
     starting.close()
     assert below(state) == []
 
@@ -304,15 +302,14 @@ def test_nothing_elsewhere_is_removed_once_a_query_has_started(tmp_path: Path) -
         sources=sources, checkpoint=None, storage={}, with_checkpoint=False, given={}, kept=frozenset()
     )
     started = CoordinatorHolder(fork.source, Boundedness.CONTINUOUS_UNBOUNDED)
-    removed: list[str] = []
+    removed: list[Leftover] = []
     first = Leftover(kind="first", name="", details="", remove=lambda: started.latest_offset(fork.at, None))
     remains = retired.remains()
     things = [first, *remains.things]
     with pytest.raises(StaleDriverError):
-        for thing in retired.remove(replace(remains, things=things), lambda _: None):
-            removed.append(thing.kind)
+        removed.extend(retired.remove(replace(remains, things=things), lambda _: None))
     started.close()
-    assert removed == ["first"]
+    assert removed == [first]
     assert (lineage_in(fork.checkpoint / "fork") / "claim.json").exists()
 
 

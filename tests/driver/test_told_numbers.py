@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flip27_source.driver.holder import MOST_GAUGES
 from flip27_source.snapshots.driver_epochs import RENEWED_EVERY_MS, DriverRecord, newest_driver
 from tests.driver.batches import Batches
 from tests.driver.test_tolerated_failures import Unreachable, fail
@@ -101,3 +102,29 @@ def test_numbers_of_parts_are_in_events_and_records_and_not_in_offsets(batches: 
     batches.holder.close()
     assert record(batches).numbers["parts"] == {"lag": {"p0": 5, "p1": 2}}
     assert "parts" not in str(end["summary"])
+
+
+def test_only_the_first_gauges_are_told_however_many_an_enumerator_publishes(batches: Any) -> None:
+    batches.batch()
+    for number in range(MOST_GAUGES + 5):
+        batches.enumerator().context.metrics.gauge(f"of-{number:04}", number)
+    told = batches.holder.report()
+    assert len([name for name in told if name.startswith("of-")]) == MOST_GAUGES
+    assert "of-0000" in told
+    assert "checkpointBytes" in told
+
+
+def test_whatever_an_enumerator_publishes_the_record_can_be_stored_at_the_end(batches: Any) -> None:
+    batches.batch()
+    metrics = batches.enumerator().context.metrics
+    metrics.gauge("huge", 10**300)
+    metrics.gauge("name \udcff", 1)
+    metrics.gauge_parts("lag", {"bytes-\udcff": 10**300})
+    batches.now_ms += RENEWED_EVERY_MS
+    batches.trigger()
+    batches.holder.close()
+    found = record(batches)
+    assert found.ended_ms is not None
+    assert found.numbers["huge"] == 1e300
+    assert found.numbers["name \\udcff"] == 1
+    assert found.numbers["parts"] == {"lag": {"bytes-\\udcff": 1e300}}

@@ -11,6 +11,7 @@ from flip27_source import edits
 from flip27_source.edits.moves import Shift, plan_moves
 from flip27_source.edits.state_copy import StateCopy
 from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.enumerators.kafka.split import fields_at, position_said
 from flip27_source.errors import EditError
 from flip27_source.snapshots.locations import find_lineages
 from tests.edits.edited import Edited
@@ -67,6 +68,25 @@ def test_a_split_that_has_no_offset_yet_cannot_be_shifted(tmp_path: Path) -> Non
 def test_a_source_without_names_for_positions_has_no_shifts(tmp_path: Path) -> None:
     with pytest.raises(EditError, match=r"positions of the enumerator .* have no names"):
         moved(read_to_three(tmp_path), log=Shift(rows=1))
+
+
+def test_a_dry_run_says_positions_in_the_words_of_the_source(tmp_path: Path) -> None:
+    end, number = moved(partitions(tmp_path), orders_0=NamedPosition(word="latest"), orders_1=Shift(rows=1))
+    assert end.changes[0].then == "continues at the end"
+    assert number.changes[0].then.startswith('continues at {"')
+
+
+@pytest.mark.parametrize(
+    ("position", "said"),
+    [
+        (NamedPosition(offset=42), "offset 42"),
+        (NamedPosition(word="earliest"), "earliest"),
+        (NamedPosition(word="latest"), "latest"),
+        (NamedPosition(timestamp_ms=60_000), "the first record at 1970-01-01T00:01:00+00:00 or later"),
+    ],
+)
+def test_positions_in_partitions_of_kafka_have_words(position: NamedPosition, said: str) -> None:
+    assert position_said(fields_at(position)) == said
 
 
 def test_a_split_that_is_not_live_is_named(tmp_path: Path) -> None:

@@ -34,14 +34,18 @@ class Started:
     @property
     def isActive(self) -> bool:
         self.looks += 1
-        ended = self.looks > 2 and self.error is not None
+        ended = self.looks > 3 and self.error is not None
         if self.looks > 2 and self in self.starting:
             self.starting.remove(self)
         return not ended
 
     @property
     def status(self) -> dict[str, str]:
-        return {"message": "Initializing sources" if self.looks <= 2 else "Waiting for data to arrive"}
+        if self.looks <= 1:
+            return {"message": "Initializing sources"}
+        # Spark says so before it stops the sources; the query is active until then.
+        ends = f"Terminated with exception: {self.error}"
+        return {"message": "Waiting for data to arrive" if self.error is None else ends}
 
     def exception(self) -> str | None:
         return self.error

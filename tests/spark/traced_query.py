@@ -60,7 +60,7 @@ def main(root: str) -> None:
     run_to_end(to_lake(frame, folders), deadline_s=600)
     rows = (
         spark.read.format("flip27")
-        .options(reader="text", tracing="true", uid="again")
+        .options(reader="text", tracing="true", uid="again", parallelism=2)
         .load(str(folders.landing))
     )
     print("rows", rows.count(), flush=True)

@@ -59,9 +59,14 @@ class Served:
         return Answer(status=answer.status, headers=dict(answer.headers), text=text)
 
 
-def pages_of(places: Sequence[Path | Place], hide: Callable[[str], str] = as_it_is) -> Pages:
+def pages_of(
+    places: Sequence[Path | Place],
+    hide: Callable[[str], str] = as_it_is,
+    *,
+    looks_with: Mapping[str, str] | None = None,
+) -> Pages:
     given = [at if isinstance(at, Place) else Place(location=str(at)) for at in places]
-    return Pages(Sources(given), hide, 1.0)
+    return Pages(Sources(given), hide, 1.0, looks_with=looks_with)
 
 
 @contextmanager

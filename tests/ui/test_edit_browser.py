@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from flip27_source.cli.demo.data import write_file
+from flip27_source.cli.demo.folder import DemoFolder
+from flip27_source.cli.demo.process import ChildProcess
+from tests.cli.command_line import flip27
+from tests.deadline import until
 from tests.edits.edited import Edited, files
 from tests.edits.partitions import partitions, read
 from tests.ui.queries import DiskQuery, hostile_query
@@ -141,6 +147,31 @@ def test_a_query_that_reads_on_between_dry_run_and_confirmation(
     assert source.batches() == [[]]  # of the edit
 
 
+@pytest.mark.slow  # it starts Spark
+def test_a_running_query_of_spark_applies_an_edit_while_the_page_is_open(
+    window: Window, tmp_path: Path
+) -> None:
+    folder, page = DemoFolder.new(tmp_path), window.page
+    for number in range(4):
+        write_file(folder.landing, number, 10)
+    query = ChildProcess("flip27_source.cli.demo.query", [str(folder.root), "2"], log=folder.log)
+    try:
+        until(lambda: folder.committed_batches() > 1, query.log_tail, seconds=200)
+        with served(
+            pages_of([folder.checkpoint]), now=lambda: dt.datetime.now(dt.UTC), allow_edits=True
+        ) as site:
+            page = opens(window, site, "replay")
+            asks_for_all(page)
+            page.get_by_label("To submit it, type").fill("replay 4")
+            page.keyboard.press("Enter")
+            window.waits_for(re.compile("the query applies it at its next batch boundary"))
+            page.locator("#notice").get_by_text("applied", exact=True).wait_for(timeout=60_000)
+            assert "4 splits changed" in page.locator("#notice").inner_text()
+            page.goto("about:blank")
+    finally:
+        query.kill()
+
+
 def test_partitions_are_moved_in_the_browser(window: Window, tmp_path: Path) -> None:
     source = partitions(tmp_path)
     with served(pages_of([Path(source.state)]), allow_edits=True) as site:
@@ -198,6 +229,25 @@ def test_edits_work_without_scripts(chromium: Any, source: Edited) -> None:
         page.goto("about:blank")
     context.close()
     assert source.batch() == ["a", "b"]
+
+
+def test_a_savepoint_appears_by_itself_beside_the_form_that_is_being_filled_in(
+    window: Window, spoiled: DiskQuery
+) -> None:
+    page, saved = window.page, spoiled.root / "saved"
+    with served(pages_of([spoiled.checkpoint]), allow_edits=True) as site:
+        page.goto(site.url)
+        page.get_by_role("link", name="files-").click()
+        page.get_by_role("link", name="Savepoints").click()
+        page.get_by_label("Directory", exact=True).fill(str(saved))
+        page.get_by_role("button", name="List").click()
+        window.waits_for(f"{saved} does not exist")
+        page.get_by_label("Directory in which").fill("/elsewhere")
+        flip27("savepoint", "create", "--state", spoiled.checkpoint / "flip27", "--to", saved, "--copy")
+        page.get_by_role("cell", name="readable").wait_for()
+        assert page.get_by_text("does not exist").count() == 0
+        assert page.get_by_label("Directory in which").input_value() == "/elsewhere"
+        page.goto("about:blank")
 
 
 class _Evil(BaseHTTPRequestHandler):

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flip27_source.errors import Flip27Error, said_of
 from flip27_source.metrics import catalog
@@ -20,10 +19,11 @@ from flip27_source.metrics.progress import SourceProgress, error_class, progress
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
 from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
 from flip27_source.snapshots.file_names import uid_in
-from flip27_source.state_tables.history import History
+from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
 from ..state.rows import Place
+from ..watch.standing import numbers_of
 from ..watch.view import Frame, Watcher
 
 LOOKS_KEPT = 4
@@ -39,7 +39,8 @@ class StoredSource:
 
     Attributes:
         key: the location of its state, and its name. uid: of its source.
-        batch_id: the newest complete batch; None unless Spark's checkpoint was given.
+        batch_id, is_pending: the newest complete batch, and whether a later one is not complete; None unless
+            Spark's checkpoint was given.
     """
 
     key: tuple[str, str]
@@ -47,6 +48,7 @@ class StoredSource:
     driver: DriverCondition | None
     progress: SourceProgress | None
     batch_id: int | None
+    is_pending: bool | None
     checkpoint_at: dt.datetime | None
     complete_at: dt.datetime | None
     max_event_time: dt.datetime | None
@@ -70,6 +72,7 @@ class StoredSource:
             driver=driver,
             progress=progress,
             batch_id=None if complete is None else history.batch_id(complete),
+            is_pending=None if frame.batch_id is None else frame.status == PENDING,
             checkpoint_at=frame.created_at,
             complete_at=frame.complete_at,
             max_event_time=reported,
@@ -78,6 +81,8 @@ class StoredSource:
     def samples(self, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
         if self.driver is not None:
             yield from _of_driver(self.driver, labels, now)
+        if self.is_pending is not None:
+            yield Sample(catalog.BATCH_PENDING, labels, int(self.is_pending))
         if self.progress is not None:
             at, complete_at = self.checkpoint_at, self.complete_at
             yield from source_samples(labels, self.progress, at, complete_at, self.max_event_time, now)
@@ -86,12 +91,7 @@ class StoredSource:
 def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
     """The numbers of a lineage: those that the driver told last, and what its state says."""
     assert frame.checkpoint_id is not None
-    record = None if history.driver is None else history.driver.driver.record
-    told: Mapping[str, Any] = {} if record is None else record.numbers
-    # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
-    is_recent = told.get("checkpoint", 0) >= frame.checkpoint_id
-    logged = history.summary(history.line().names[-1])
-    summary, reported = (logged, told) if is_recent else ({**told, **logged}, {})
+    told = numbers_of(history, history.line().names[-1])
     known = {
         "waitingSplits": frame.waiting,
         "liveSplits": frame.live,
@@ -101,12 +101,14 @@ def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
         "dataLosses": frame.data_losses,
         "checkpointBytes": frame.checkpoint_bytes,
     }
-    if not is_recent:
+    if told.get("checkpoint", 0) < frame.checkpoint_id:  # the driver has not told of this one yet
         known["backlogSplits"] = frame.backlog
+        if "pendingSplits" in told:
+            known["pendingSplits"] = max(0, frame.backlog - frame.waiting)
+    numbers = {**told, **known}
     return progress_of(
-        uid, frame.checkpoint_id, {**summary, **known}, {**reported, **known},
-        is_new=True, rows=0, splits=0, files=0, bytes=0,
-    )  # fmt: skip
+        uid, frame.checkpoint_id, numbers, numbers, is_new=True, rows=0, splits=0, files=0, bytes=0
+    )
 
 
 def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
@@ -152,7 +154,7 @@ class StateMetrics:
         now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._watchers = {name: Watcher(place) for name, place in places.items()}
+        self._watchers = {name: Watcher(place, is_brief=True) for name, place in places.items()}
         self._seen = {name: _Seen() for name in places}
         # Which query shows a lineage, by its place among them.
         self._owners: dict[tuple[str, str], int] = {}
@@ -237,13 +239,16 @@ class StateMetrics:
     ) -> Iterator[Sample]:
         if seen.sources and all(self._owners[key] != place for key in seen.sources):
             return  # another location shows all of it
-        yield Sample(catalog.STATE_READABLE, (query,), int(seen.is_readable))
+        kept_s = LOOKS_KEPT * self._interval_s
+        # A look that does not end says nothing by itself.
+        is_readable = seen.is_readable and seen.read_s is not None and now_s - seen.read_s <= kept_s
+        yield Sample(catalog.STATE_READABLE, (query,), int(is_readable))
         if seen.read_s is not None:
             yield Sample(catalog.STATE_READ, (query,), now_s - seen.read_s)
         sources = [
             source
             for source, at_s in seen.sources.values()
-            if self._owners[source.key] == place and now_s - at_s <= LOOKS_KEPT * self._interval_s
+            if self._owners[source.key] == place and now_s - at_s <= kept_s
         ]
         yield from _together(query, sources)
         uids = Counter(source.uid for source in sources)

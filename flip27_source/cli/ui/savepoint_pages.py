@@ -14,6 +14,8 @@ from typing import Any
 
 from flip27_source import savepoints
 from flip27_source.errors import Flip27Error, OptionError, StateLocationError, said_of
+from flip27_source.file_systems.paths import canonical_path, redacted
+from flip27_source.snapshots.request_mailbox import check_target
 
 from .edit_forms import Form
 from .edit_pages import Kept, Posts, Views, url_of
@@ -41,6 +43,10 @@ class Taken:
     made: savepoints.CreatedSavepoint | None = None
     error: str | None = None
 
+    @property
+    def is_awaited(self) -> bool:
+        return self.made is None and self.error is None
+
     def take(self, named: Mapping[str, Any], hide: Any) -> None:
         try:
             self.made = savepoints.create(to=self.to, timeout_s=_TIMEOUT_S, progress=self._says, **named)
@@ -55,7 +61,7 @@ class Taken:
 
 @dataclass(eq=False)
 class SavepointPages:
-    """Pages of savepoints, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of savepoints, and answers to their forms: those of one place not for several threads at once."""
 
     pages: Pages
     _taken: list[Taken] = field(default_factory=list)
@@ -73,22 +79,24 @@ class SavepointPages:
         """The savepoints of a directory, those that were asked for, and the form for another one."""
         taken = [item for item in reversed(self._taken) if item.key == source.key]
         to = query.get("to", "").strip() or (taken[0].to if taken else "")
+        awaited = {canonical_path(item.to) for item in taken if item.is_awaited}
         found, error = [], None
-        if to:
-            try:
-                found = savepoints.list_savepoints(to, source.place.stored.files.options)
-            except StateLocationError as refusal:
-                error = refusal
+        try:
+            found = savepoints.list_savepoints(to, source.place.stored.files.options) if to else []
+        except StateLocationError as refusal:
+            # Until then the directory may not exist.
+            error = None if canonical_path(to) in awaited else refusal
         return self.pages.render(
             "source.html",
             source=source,
             view="savepoints",
             query=query,
-            to=to,
+            to=redacted(to),
             found=found[::-1],
             error=error,
             taken=taken,
-            pending=savepoints.pending(**_named(source)),
+            # Whoever waits for one would take a copy if its request was withdrawn.
+            pending=[item for item in savepoints.pending(**_named(source)) if item.target not in awaited],
             once=secrets.token_urlsafe(9),
             notice=self._notices.get(query.get("said", "")),
         )
@@ -96,11 +104,11 @@ class SavepointPages:
     def post_savepoint(self, source: Source, form: Form) -> str:
         """Take a savepoint, in the background."""
         to = form["to"]
-        if not to:
-            raise OptionError("no directory is given", remedy="give the directory for the savepoint")
+        check_target(to)  # no password in it is shown, or part of a URL
         if form["once"] not in {item.once for item in self._taken}:
             taken = Taken(source.key, form["once"], to, self.pages.sources.at)
-            self._taken = [*self._taken[1 - _MOST_TAKEN :], taken]
+            self._taken.append(taken)
+            del self._taken[:-_MOST_TAKEN]
             threading.Thread(
                 target=taken.take, args=(_named(source), self.pages.hide), name="savepoint", daemon=True
             ).start()

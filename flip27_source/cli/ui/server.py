@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from flip27_source.errors import MissingStateError, OptionError, ProtocolError, said_of
 
-from .answers import FAILED, NOT_FOUND, Answers
+from .answers import FAILED, NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
@@ -31,8 +31,7 @@ def application(
     answers = Answers(pages, now)
 
     def page(request: Request) -> str:
-        at = request.path_params
-        return pages.page(f"{at['place']}/{at['lineage']}", at["view"], request.query_params)
+        return pages.page(key_of(request), request.path_params["view"], request.query_params)
 
     def elsewhere(_request: Request, _error: Exception) -> Response:
         error = MissingStateError("there is no such page", remedy="begin at /")
@@ -46,6 +45,7 @@ def application(
 
     routes: list[BaseRoute] = [
         Route("/", answers.page(lambda _: pages.overview())),
+        Route("/s/{place}/{lineage}/ask", answers.asked),
         *(edit_routes(pages, answers) if allow_edits else ()),
         Route("/s/{place}/{lineage}/{view}", answers.page(page)),
         Mount("/static", StaticFiles(directory=HERE / "static")),

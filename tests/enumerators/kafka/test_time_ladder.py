@@ -340,13 +340,14 @@ def test_a_record_from_the_future_hides_the_times_behind_it_and_holds_nothing() 
     assert ladder.end_at(key(0), 2, 5, 0) == 5
 
 
-def test_records_without_times_are_read_up_to_the_first_one_with_a_time() -> None:
+def test_a_place_before_the_first_record_with_a_time_has_the_time_of_that_record() -> None:
+    """Those before it have no times, or are gone."""
     logs = logs_of([-1, None, -1, *range(0, 900_000, 1000)], range(0, 900_000, 1000))
     ladder = logs.ladder(dict.fromkeys(logs.times, 0))
-    for latest_ms in (None, 2000):
-        assert ladder.end_at(key(0), 0, 900, latest_ms) == 3
+    assert [ladder.partitions[key(0)].reached_ms(offset) for offset in (0, 2, 3, 4)] == [0, 0, 0, 1000]
     assert ladder.end_at(key(0), 0, 2, None) == 2
-    assert ladder.end_at(key(0), 3, 900, 2000) == 5
+    for start in (0, 2, 3):
+        assert ladder.end_at(key(0), start, 900, 2000) == 5
 
 
 def test_new_steps_are_wanted_once_the_earliest_time_lies_behind_them() -> None:

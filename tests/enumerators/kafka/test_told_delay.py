@@ -24,6 +24,8 @@ class Query:
     """A query in event-time order on a topic with up to four partitions."""
 
     random: Random
+    changes: Random | None = None
+    """Draws which records are gone between batches; None: none."""
     logs: list[Log] = field(init=False)
     engine: MicroBatchEngine = field(init=False)
     told: list[tuple[int, list[int]]] = field(default_factory=list)
@@ -50,6 +52,8 @@ class Query:
             "startingOffsets": "earliest", "eventTimeOrder": "true", "maxEventTimeDrift": f"{drift_ms}ms",
             "discoveryInterval": draw.choice(("0ms", "1h")),
         }  # fmt: skip
+        if self.changes is not None:
+            options["failOnDataLoss"] = "false"
         options |= {name: str(most) for name, most in limits.items() if most is not None}
         is_bounded = draw.random() < 0.3
         self.engine = MicroBatchEngine(
@@ -69,10 +73,34 @@ class Query:
             log.records.append(self.cluster.records[value])
         log.stable = len(log.records)
 
+    def remove(self, draw: Random) -> None:
+        """Let records expire, or recreate the topic with later ones."""
+        if draw.random() < 0.3:
+            self.recreate(draw)
+        else:
+            log = draw.choice(self.logs)
+            log.start = draw.randint(log.start, len(log.records))
+            if draw.random() < 0.5:
+                self.engine.restart()
+
+    def recreate(self, draw: Random) -> None:
+        self.cluster.delete("orders-0")
+        topic_id = f"id{draw.random()}"
+        self.logs = [Log("orders-0", topic_id, log.number) for log in self.logs]
+        self.cluster.topics = {"orders-0": self.logs}
+        self.last_ms = dict.fromkeys(self.last_ms, max(self.last_ms.values()))
+        for log in self.logs:
+            self.append(log, draw.choice((0, 1, 10, 60)))
+        self.told.clear()
+        # Otherwise the topics are not described at once.
+        self.engine.restart()
+
     def run(self) -> None:
         """Read all, and check every record by each delay that was told while it waited."""
         watermark_ms, seen, idle = 0, 0, 0
         while idle < len(self.logs) + 2:
+            if self.changes is not None and self.changes.random() < 0.2:
+                self.remove(self.changes)
             ends = [len(log.records) for log in self.logs]
             if not self.engine.run_batch():
                 self.engine.now_ms += 60_000
@@ -90,9 +118,16 @@ class Query:
                 ]  # fmt: skip
                 assert not late, f"{delay_ms} ms loses {late}"
             watermark_ms = max([watermark_ms, *(one.time_ms for one in records)])
-        assert sorted(row[1] for row in self.engine.rows) == sorted(self.cluster.records)
+        read = {row[1] for row in self.engine.rows}
+        assert len(read) == len(self.engine.rows)
+        assert not [one for value, one in self.cluster.records.items() if one.is_there and value not in read]
 
 
 @pytest.mark.parametrize("seed", [*range(8), 27, 73, 89, 107, 226])
 def test_no_delay_that_is_told_loses_a_record_that_waited(seed: int) -> None:
     Query(Random(seed)).run()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_delay_that_is_told_loses_a_record_if_those_before_it_are_gone(seed: int) -> None:
+    Query(Random(seed), Random(seed)).run()

@@ -21,7 +21,7 @@ function renew(old, fresh) {
   const sameKind = old.tagName === fresh.tagName && old.children.length === fresh.children.length;
   const holdsText = [...old.childNodes, ...fresh.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
   if (!sameKind || holdsText || !old.children.length) {
-    if (old.querySelector("form.edit")) return;
+    if (old.querySelector("form.edit")) return;  // its parts would have to be the same in number
     old.replaceWith(document.importNode(fresh, true));
     return;
   }
