@@ -9,7 +9,7 @@ splits that an enumerator with ``bound_split`` leaves whole, no more become live
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Generic
@@ -424,9 +424,9 @@ class BatchCollector(Generic[SplitT]):
             ]
             return fair_ranges(free, replace(left, latest_us=latest_us), bound)
 
-        def stretched() -> tuple[Reach, float]:
+        def stretched() -> tuple[float, Callable[[], Reach]]:
             cuts = cut()
-            return self._reach_of_cuts(with_data, cuts, steady_ms), used_of(left, cuts)
+            return used_of(left, cuts), lambda: self._reach_of_cuts(with_data, cuts, steady_ms)
 
         # Otherwise it is not the limits that end the slowest.
         if used_of(left, by_limits) >= _FULL:
