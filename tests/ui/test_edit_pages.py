@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from flip27_source.cli.state.rows import Place
+from flip27_source.coordination.edit_values import EditOperation
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
@@ -19,7 +20,7 @@ from tests.snapshots.spark_logs import FileQuery
 from tests.ui.editing import Editor, boxes
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
 from tests.ui.served import pages_of, served
-from tests.ui.test_pages import links, text_of
+from tests.ui.test_pages import GOLDEN, links, text_of
 
 
 @contextmanager
@@ -205,7 +206,7 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
     with editor(Path(source.state)) as page:
         form = page.form("set-position")
         assert [json.loads(value) for value in boxes(form)] == ["orders/0", "orders/1", "orders/2"]
-        assert text_of(form).count("next=10") == 3
+        assert text_of(form).count("next=10; ends at 90") == 3
         shown = page.dry_run(
             "set-position",
             which="all",
@@ -403,3 +404,20 @@ def test_a_file_that_came_after_the_dry_run_is_not_part_of_the_edit(source: Edit
         source.batches()
         shown.confirm()
     assert sorted(name for batch in source.batches() for name in batch) == list("abcdef")
+
+
+@pytest.mark.parametrize("checkpoint", GOLDEN, ids=lambda at: "-".join(at.parts[-3:-1]))
+def test_every_form_of_every_source_and_of_older_states_is_answered(checkpoint: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")}
+    with editor(checkpoint) as page:
+        outcomes = set()
+        for operation in EditOperation:
+            assert page.site.get(f"{page.path}/edit?operation={quote(operation)}").status == 200
+            fields = {"which": "all", "checkpoint": "1"} if operation == "rewind" else {"which": "all"}
+            shown = page.dry_run(operation, to='{"next": 1}', **fields)
+            assert shown.text.count("Not possible: ") + shown.text.count("To submit it, type") == 1, (
+                shown.text
+            )
+            outcomes.add("/plan?" in shown.url)
+    assert True in outcomes
+    assert {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")} == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -61,13 +62,15 @@ class Kept(Generic[KeptT]):
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._adding = threading.Lock()
         self._kept: OrderedDict[str, tuple[KeptT, int]] = OrderedDict()
 
     def add(self, item: KeptT, size: int = 1) -> str:
         key = secrets.token_urlsafe(9)
-        self._kept[key] = item, size
-        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
-            self._kept.popitem(last=False)
+        with self._adding:
+            self._kept[key] = item, size
+            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
+                self._kept.popitem(last=False)
         return key
 
     def get(self, key: str) -> KeptT | None:
@@ -117,7 +120,7 @@ class DryRun:
 
 
 class EditPages:
-    """Pages of edits, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of edits, and answers to their forms: those of one place not for several threads at once."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -162,6 +165,7 @@ class EditPages:
         rows = dict.fromkeys(form.ticked, "")
         for split_id, where in (row for status, found in lists.items() for row in _rows(status, found)):
             rows[split_id] = rows.get(split_id) or where
+        known = self._known(source) if operation is EditOperation.SET_POSITION else {}
         page = next((found["page"] for found in lists.values() if found.get("page")), None)
         return self._rendered(
             source,
@@ -170,7 +174,7 @@ class EditPages:
             title=operation,
             operation=operation,
             about=ABOUT[operation],
-            rows=[self._row(split_id, where, form) for split_id, where in rows.items()],
+            rows=[self._row(split_id, where, form, known) for split_id, where in rows.items()],
             page=page,
             form=form,
             which=form["which"] or "ticked",
@@ -180,12 +184,23 @@ class EditPages:
             checkpoints=[row for _, row in self._checkpoints(source)] if not statuses else [],
         )
 
-    def _row(self, split_id: str, where: str, form: Form) -> dict[str, Any]:
+    def _known(self, source: Source) -> dict[Any, dict[str, Any]]:
+        """What the source and a look into it tell of splits, such as where a partition begins and ends."""
+        known: dict[Any, dict[str, Any]] = {}
+        for table in self._pages.told(source):
+            for split_id, *cells in table.rows:
+                known.setdefault(split_id, {}).update(zip(table.columns[1:], cells, strict=False))
+        return known
+
+    def _row(
+        self, split_id: str, where: str, form: Form, known: Mapping[Any, dict[str, Any]]
+    ) -> dict[str, Any]:
         """A split in a form; it cannot be ticked if its name contains a secret."""
         value = value_of(split_id)
         return {
             "split_id": split_id,
             "where": where,
+            "known": known.get(split_id, {}),
             "value": value if self._pages.is_open(split_id) else None,
             "is_ticked": split_id in form.ticked,
             "to": form.own_positions.get(split_id, ""),

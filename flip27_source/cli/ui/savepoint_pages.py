@@ -61,7 +61,7 @@ class Taken:
 
 @dataclass(eq=False)
 class SavepointPages:
-    """Pages of savepoints, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of savepoints, and answers to their forms: those of one place not for several threads at once."""
 
     pages: Pages
     _taken: list[Taken] = field(default_factory=list)
@@ -107,7 +107,8 @@ class SavepointPages:
         check_target(to)  # no password in it is shown, or part of a URL
         if form["once"] not in {item.once for item in self._taken}:
             taken = Taken(source.key, form["once"], to, self.pages.sources.at)
-            self._taken = [*self._taken[1 - _MOST_TAKEN :], taken]
+            self._taken.append(taken)
+            del self._taken[:-_MOST_TAKEN]
             threading.Thread(
                 target=taken.take, args=(_named(source), self.pages.hide), name="savepoint", daemon=True
             ).start()
