@@ -153,7 +153,7 @@ class Alignment(Generic[SplitT]):
         self.horizon = min(found, key=lambda one: one.latest_us, default=None)
         self.paused = 0 if self.horizon is None else fitting
 
-    def stretch(self, within: Callable[[], tuple[Reach, float]]) -> None:
+    def stretch(self, within: Callable[[], tuple[float, Callable[[], Reach]]]) -> None:
         """Move the horizon as far as the slowest split can follow, by what others leave of the limits.
 
         Later ones are tried until the batch is full, and then those between; how much of the limits one uses
@@ -162,8 +162,8 @@ class Alignment(Generic[SplitT]):
         further does not end the search: the enumerator may cut at few times only.
 
         Args:
-            within: tells how far the source gets with the present horizon, and how much of the limits it
-                uses; 1 or more: the batch is full.
+            within: tells how much of the limits a batch with the present horizon uses, 1 or more if it is
+                full; and, when called, how far the source gets in it.
         """
         found, drift_us, others = self.horizon, self.drift_us, self._others
         if found is None or drift_us is None or found is others:
@@ -174,28 +174,30 @@ class Alignment(Generic[SplitT]):
         from_us = first_us - drift_us if waits_us is None else min(waits_us, first_us - drift_us)
         # As far as the batch goes already.
         further_us, full_us, steps = 2 * first_us - from_us, _NEVER_US, 1
+        in_room: Callable[[], Reach] | None = None
         for _ in range(_MOST_TRIES):
-            if room_us >= most_us or full_us - room_us <= max(drift_us, (full_us - first_us) // _FINE):
+            if room_us >= most_us or full_us - room_us <= max(drift_us, (full_us - first_us) // (2 * _FINE)):
                 break
             if not room_us < further_us < full_us:
                 further_us = (room_us + full_us) // 2
             tried_us = min(further_us, most_us)
             self.horizon = Horizon(latest_us=tried_us, by=found.by)
-            reach, used = within()
-            reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
-            if min(reached_us, tried_us) > found.latest_us:
-                found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
-            if (used >= 1 and reached_us >= tried_us) or 1 > used >= 1 - 1 / _FINE:
-                break
+            used, reach = within()
+            if used >= 1 - 1 / _FINE:
+                found, has_followed = _further(found, tried_us, reach(), drift_us)
+                if has_followed or used < 1:
+                    break
             step_us = steps * max(drift_us, (tried_us - first_us) // _FINE)
             if used >= 1:
                 full_us, further_us = tried_us, tried_us - step_us
             else:
-                # Where it is full if the data goes on as densely.
+                # Where it is almost full if the data goes on as densely.
                 in_all_us = (tried_us - from_us) / max(used, 1 / _FINE**2)
-                room_us = tried_us
-                further_us = max(from_us + round(in_all_us), tried_us) + step_us
+                room_us, almost, in_room = tried_us, 1 - 1 / (2 * _FINE), reach
+                further_us = max(from_us + round(almost * in_all_us), tried_us + step_us)
             steps *= 2
+        if in_room is not None and room_us > found.latest_us:
+            found, _ = _further(found, room_us, in_room(), drift_us)
         self.horizon = found if others is None or found.latest_us <= most_us else others
 
     @property
@@ -233,17 +235,27 @@ class Alignment(Generic[SplitT]):
             before_us = times.latest_us if self._handed_us is None else self._handed_us
             self._handed_us = max(times.latest_us, before_us)
 
-    def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
+    def unit(
+        self, readable: Iterable[SplitT], by_limits: Iterable[SplitT], within: Iterable[SplitT]
+    ) -> SplitT | None:
         """The live split that is read although it is held, because nothing else with times is.
+
+        That is the slowest one, or if it waits to become live, the first of those in its way.
 
         Args:
             by_limits: the splits that would be read by the limits alone. within: those within the horizon.
         """
         if not self._is_slowest or any(self.time_at(split) is not None for split in within):
             return None
+        slowest = None if self._reach is None else self._reach.slowest
+        free = [split for split in readable if split.split_id == slowest] or by_limits
         strict_us = self.strict_us
-        free = [one for one in by_limits if strict_us is None or not self._is_after(one, strict_us)]
-        timed = [(at, one) for one in free if (at := self.time_at(one)) is not None]
+        timed = [
+            (at, one)
+            for one in free
+            if (at := self.time_at(one)) is not None
+            and (strict_us is None or not self._is_after(one, strict_us))
+        ]
         return min(timed, key=lambda one: one[0])[1] if timed else None
 
     def _is_after(self, split: SplitT, latest_us: int) -> bool:
@@ -342,3 +354,12 @@ class Alignment(Generic[SplitT]):
             slowest=split_id,
             slowest_waits=split_id not in idle,
         )
+
+
+def _further(found: Horizon, tried_us: int, reach: Reach, drift_us: int) -> tuple[Horizon, bool]:
+    """The later one of two horizons: that was found before, and as far as the slowest follows one that was
+    tried. Also whether it follows that to its end."""
+    reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
+    latest_us = min(reached_us, tried_us)
+    further = Horizon(latest_us=latest_us, by=reach.slowest or "")
+    return (further if latest_us > found.latest_us else found), reached_us >= tried_us

@@ -9,7 +9,7 @@ splits that an enumerator with ``bound_split`` leaves whole, no more become live
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Generic
@@ -35,6 +35,8 @@ Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
 
 _FULL = 0.5
 """The part of its limits that a full batch uses at least: splits may not be cut at every row."""
+
+_LEAST = Budget(files=1, rows=1, bytes=1)
 
 
 class Batch(Generic[SplitT]):
@@ -422,9 +424,9 @@ class BatchCollector(Generic[SplitT]):
             ]
             return fair_ranges(free, replace(left, latest_us=latest_us), bound)
 
-        def stretched() -> tuple[Reach, float]:
+        def stretched() -> tuple[float, Callable[[], Reach]]:
             cuts = cut()
-            return self._reach_of_cuts(with_data, cuts, steady_ms), used_of(left, cuts)
+            return used_of(left, cuts), lambda: self._reach_of_cuts(with_data, cuts, steady_ms)
 
         # Otherwise it is not the limits that end the slowest.
         if used_of(left, by_limits) >= _FULL:
@@ -432,10 +434,11 @@ class BatchCollector(Generic[SplitT]):
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         later = set(list(ordered)[1:])
-        one_of = [split for split, _ in by_limits if split.split_id not in later]
-        unit = alignment.unit(one_of, [split for split, _ in within])
-        if unit is not None:
-            freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
+        one_of = [split for split in readable if split.split_id not in later]
+        limited = [split for split, _ in by_limits if split.split_id not in later]
+        unit = alignment.unit(one_of, limited, [split for split, _ in within])
+        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._enumerator.bound_split):
+            freed[split.split_id] = self._until(split, step, alignment.strict_us)
             within = cut()
         for split, found in within:
             self._context.check_range(split, found)

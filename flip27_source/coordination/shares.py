@@ -79,8 +79,10 @@ def fair_ranges(
             if part is None:
                 break
             asked += 1
-            used, is_new = share.used, share.cut is None
-            share.given = {name: amount + part[name] for name, amount in share.given.items()}
+            used, is_new, is_begun = share.used, share.cut is None, share.given is not nothing
+            share.given = (
+                {name: amount + part[name] for name, amount in share.given.items()} if is_begun else part
+            )
             if share.ask(bound) is None and is_new:
                 _find_step(share, rest, bound, is_first=is_first)
             is_first = is_first and share.cut is None
