@@ -55,6 +55,7 @@ def opens(window: Window, site: Served, operation: str) -> Any:
     page.get_by_role("link", name="files-").or_(page.get_by_role("link", name="Partitions-")).click()
     page.get_by_role("link", name="Edits").click()
     page.get_by_role("button", name=f"{operation} ...").click()
+    page.get_by_label("Why").wait_for()
     return page
 
 
@@ -125,7 +126,7 @@ def test_what_was_ticked_and_typed_survives_the_news(window: Window, site: Serve
     assert page.get_by_label("Why").input_value() == "half written"
     page.get_by_role("button", name="Dry run").click()
     window.waits_for("there is no split that waits to be read")  # c was read
-    assert "Not possible" in page.evaluate("document.activeElement.innerText")
+    page.wait_for_function("() => document.activeElement.innerText.includes('Not possible')")
     assert page.get_by_label("Why").input_value() == "half written"
 
 
@@ -140,7 +141,8 @@ def test_a_query_that_reads_on_between_dry_run_and_confirmation(
     page.wait_for_function("before => document.querySelector('#live').innerText !== before", arg=looked)
     page.keyboard.press("Enter")
     window.waits_for("That was not the text.")
-    page.keyboard.type("skip 4")  # the field has the focus
+    page.wait_for_function("() => document.activeElement.id === 'word'")
+    page.keyboard.type("skip 4")
     page.keyboard.press("Enter")
     page.get_by_role("alert").get_by_text("this is different").wait_for()
     assert source.request_files() == []
