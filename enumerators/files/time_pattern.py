@@ -73,12 +73,11 @@ class TimePattern:
                 "waits already",
             ) from None
 
-
     def start_of(self, times: EventTimeRange, zone: dt.tzinfo) -> dt.datetime:
         """When the unit began in which some times of a file end, which may be those of a bucket of it."""
         count = _NAMES.index(self.smallest) + 1
         try:
-            local = (times.latest.astimezone(zone).timetuple()[:count] + (1, 1))[: max(count, 3)]
+            local = (*times.latest.astimezone(zone).timetuple()[:count], 1, 1)[: max(count, 3)]
             begin_us = microseconds_of(dt.datetime(*local))
         except OverflowError:  # before year 1 or after year 9999
             return times.earliest

@@ -297,7 +297,8 @@ class KafkaEnumerator(
         limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
         end = min([end, *(at.next + most for most in limits)])
         if self._ladder is not None:
-            latest_ms = None if budget.latest_us is None else budget.latest_us // 1000
+            # Of a time between two milliseconds, records of the first one are not later.
+            latest_ms = None if budget.latest_us is None else -(-budget.latest_us // 1000)
             end = self._ladder.end_at(partition_of(at.split_id), at.next, end, latest_ms)
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None

@@ -235,17 +235,27 @@ class Alignment(Generic[SplitT]):
             before_us = times.latest_us if self._handed_us is None else self._handed_us
             self._handed_us = max(times.latest_us, before_us)
 
-    def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
+    def unit(
+        self, readable: Iterable[SplitT], by_limits: Iterable[SplitT], within: Iterable[SplitT]
+    ) -> SplitT | None:
         """The live split that is read although it is held, because nothing else with times is.
+
+        That is the slowest one, or if it waits to become live, the first of those in its way.
 
         Args:
             by_limits: the splits that would be read by the limits alone. within: those within the horizon.
         """
         if not self._is_slowest or any(self.time_at(split) is not None for split in within):
             return None
+        slowest = None if self._reach is None else self._reach.slowest
+        free = [split for split in readable if split.split_id == slowest] or by_limits
         strict_us = self.strict_us
-        free = [one for one in by_limits if strict_us is None or not self._is_after(one, strict_us)]
-        timed = [(at, one) for one in free if (at := self.time_at(one)) is not None]
+        timed = [
+            (at, one)
+            for one in free
+            if (at := self.time_at(one)) is not None
+            and (strict_us is None or not self._is_after(one, strict_us))
+        ]
         return min(timed, key=lambda one: one[0])[1] if timed else None
 
     def _is_after(self, split: SplitT, latest_us: int) -> bool:

@@ -36,6 +36,8 @@ Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
 _FULL = 0.5
 """The part of its limits that a full batch uses at least: splits may not be cut at every row."""
 
+_LEAST = Budget(files=1, rows=1, bytes=1)
+
 
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
@@ -432,10 +434,11 @@ class BatchCollector(Generic[SplitT]):
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         later = set(list(ordered)[1:])
-        one_of = [split for split, _ in by_limits if split.split_id not in later]
-        unit = alignment.unit(one_of, [split for split, _ in within])
-        if unit is not None:
-            freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
+        first = [split for split in readable if split.split_id not in later]
+        by_id = [split for split, _ in by_limits if split.split_id not in later]
+        unit = alignment.unit(first, by_id, [split for split, _ in within])
+        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._bounded):
+            freed[split.split_id] = self._until(split, step, alignment.strict_us)
             within = cut()
         for split, found in within:
             self._context.check_range(split, found)

@@ -228,6 +228,15 @@ def test_splits_whose_times_are_not_known_are_not_held_and_hold_nobody_back(road
     assert {name: max(times) for name, times in read.items()} == {"unknown": 950, "slow": 10, "fast": 20}
 
 
+def test_a_split_without_times_does_not_let_another_pass_the_slowest(road: Road) -> None:
+    """Also if the limits alone would read only that other one."""
+    road.times = {"ahead": [minute * MINUTE_US for minute in (60, 61)], "slow": [0, 1, 2], "unknown": [0, 0]}
+    road.unknown = {"unknown"}
+    trip = Trip(limits=Limits(rows=1))
+    read = [split.split_id for _ in range(5) for split in trip.plan()]
+    assert sorted(read) == ["slow", "slow", "slow", "unknown", "unknown"]
+
+
 def test_in_a_run_that_ends_a_split_that_was_read_holds_nobody_back(road: Road) -> None:
     road.times = {"idle": every_minute(0, 10), "other": every_minute(0, 100)}
     trip = Trip(bounded=True)

@@ -28,6 +28,8 @@ class Query:
     """Draws which records are gone between batches; None: none."""
     logs: list[Log] = field(init=False)
     engine: MicroBatchEngine = field(init=False)
+    drift_ms: float | None = None
+    """None: it is drawn."""
     told: list[tuple[int, list[int]]] = field(default_factory=list)
     """Each delay that was told, and where the partitions ended then."""
 
@@ -43,6 +45,7 @@ class Query:
         for log in self.logs:
             self.append(log, draw.choice((0, 1, 10, 60)))
         drift_ms = draw.choice((1, 1, 10, 100, 1000)) * draw.choice((1, self.unit_ms))
+        drift_ms = self.drift_ms or drift_ms
         limits = {
             "maxOffsetsPerTrigger": draw.choice((None, 1, 5, 17, 60)),
             "maxOffsetsPerPartition": draw.choice((None, None, 3, 20)),
@@ -131,3 +134,8 @@ def test_no_delay_that_is_told_loses_a_record_that_waited(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_delay_that_is_told_loses_a_record_if_those_before_it_are_gone(seed: int) -> None:
     Query(Random(seed), Random(seed)).run()
+
+
+@pytest.mark.parametrize("seed", [*range(3), 27, 30, 34])
+def test_no_delay_that_is_told_loses_a_record_if_the_drift_is_less_than_a_millisecond(seed: int) -> None:
+    Query(Random(seed), drift_ms=0.1).run()
