@@ -434,10 +434,10 @@ class BatchCollector(Generic[SplitT]):
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         later = set(list(ordered)[1:])
-        first = [split for split in readable if split.split_id not in later]
-        by_id = [split for split, _ in by_limits if split.split_id not in later]
-        unit = alignment.unit(first, by_id, [split for split, _ in within])
-        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._bounded):
+        one_of = [split for split in readable if split.split_id not in later]
+        limited = [split for split, _ in by_limits if split.split_id not in later]
+        unit = alignment.unit(one_of, limited, [split for split, _ in within])
+        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._enumerator.bound_split):
             freed[split.split_id] = self._until(split, step, alignment.strict_us)
             within = cut()
         for split, found in within:

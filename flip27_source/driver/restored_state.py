@@ -212,8 +212,11 @@ class StateRestorer:
 
     def _check_there(self, offset: Offset) -> None:
         """Once this driver has claimed the lineage, ``flip27 retire`` removes nothing of it any more."""
-        if self._storage.store is not None and offset.lineage is not None and offset.name is not None:
-            self._storage.lineage(offset.lineage).document_bytes(offset.name)
+        if self._storage.store is None or offset.lineage is None or offset.name is None:
+            return
+        lineage = self._storage.lineage(offset.lineage)
+        if offset.name not in lineage.names():  # a listing may be late
+            lineage.document_bytes(offset.name)
 
     def _committed_after(self, offset: Offset, *, or_beside: bool = False) -> CheckpointName | None:
         if self._storage.store is None or offset.lineage is None or offset.name is None:

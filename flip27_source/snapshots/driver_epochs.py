@@ -231,8 +231,7 @@ class DriverEpoch:
             except StateError as error:  # correctness does not depend on it, and it is renewed later
                 LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
-        for epoch, said_ms in taken.renewals:
-            self._forget(file_names.renewal_file(lineage, epoch, said_ms))
+        self._older_renewals = taken.renewals
 
     @property
     def started_ms(self) -> int:
@@ -246,17 +245,24 @@ class DriverEpoch:
         """Record that this driver continues after a checkpoint, and forget older drivers."""
         self.completed(at)
         self._write()
+        self._forget_renewals()
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
     def forget_claims(self) -> None:
         """Forget older drivers that have only claimed the lineage, back to one that has continued it."""
+        self._forget_renewals()
         for epoch, record in drivers(self._store, self.lineage):
             if epoch in self._older:
                 if record is not None and record.at is not None:
                     return
                 self._older.remove(epoch)
                 self._forget(file_names.driver_file(self.lineage, epoch))
+
+    def _forget_renewals(self) -> None:
+        """Not before this driver may drive: a claim that is given back must not make a living one seem lost."""
+        while self._older_renewals:
+            self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.

@@ -10,12 +10,14 @@ from urllib.parse import quote
 
 import pytest
 
-from flip27_source.cli.state.rows import Place
+from flip27_source.cli.commands import FileSystem
+from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.coordination.edit_values import EditOperation
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
 from tests.edits.partitions import partitions, read
+from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.editing import Editor, boxes
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
@@ -88,6 +90,15 @@ def test_only_the_text_that_is_shown_confirms_a_dry_run(source: Edited) -> None:
         assert source.request_files() == []
         shown.confirm("  SKIP   4 ")
         assert len(source.request_files()) == 1
+
+
+def test_a_dry_run_leads_back_to_its_form_with_what_was_typed(source: Edited) -> None:
+    with editor(Path(source.state)) as page:
+        shown = page.dry_run("replay", which="matching", glob="*/[a]", why="because")
+        again = page.site.get(f"{page.path}/edit?again={shown.url.partition('id=')[2]}").text
+        assert f'name="again" value="{shown.url.partition("id=")[2]}"' in shown.page
+    assert 'value="*/[a]"' in again
+    assert 'value="because"' in again
 
 
 def test_confirming_again_submits_nothing_again(source: Edited) -> None:
@@ -276,6 +287,35 @@ def test_a_request_that_waits_is_withdrawn_and_one_that_is_gone_says_so(source: 
         assert "there is no request" in text_of(answer)
         assert "None that waits" in text_of(page.site.get(at).text)
     assert source.batches() == [["c", "d"], ["e", "f"]]
+
+
+def test_a_state_on_s3_is_edited_with_the_options_of_its_place(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    source = files(tmp_path, "abcdef", bucket=s3_bucket)
+    source.batch()
+    words = [f"{name}={value}" for name, value in s3_bucket.storage_options.items()]
+    place = Place(location=source.state, stored=StoredState(files=FileSystem(storage=words)))
+    with editor(place) as page:
+        page.dry_run("skip", which="matching", glob="*/[cd]").confirm()
+        assert source.batches() == [["e", "f"]]
+        assert "applied in checkpoint 2 : 2 splits changed" in page.edits()
+        at = page.sent("savepoint", to=f"s3://{s3_bucket.name}/saved", once="a")
+        until(lambda: "taken :" in text_of(page.site.get(at).text))
+        assert "readable" in text_of(page.site.get(at).text)
+
+
+def test_a_query_whose_state_is_not_in_its_checkpoint_is_edited(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path, stateLocation=str(tmp_path / "state"))
+    query.land("a.parquet", "b.parquet")
+    query.batch()
+    stored = StoredState(state_locations=[str(tmp_path / "state")])
+    with editor(Place(location=str(query.checkpoint), stored=stored)) as page:
+        page.dry_run("replay", which="all").confirm()
+        query.batch()
+        assert "applied in checkpoint 2 : 2 splits changed" in page.edits()
+        at = page.sent("savepoint", to=str(tmp_path / "saved"), once="a")
+        until(lambda: "taken :" in text_of(page.site.get(at).text))
+        assert "checkpoint 2, the state after batch 1; a copy" in text_of(page.site.get(at).text)
+    query.engine.stop()
 
 
 def test_a_refused_edit_is_shown_with_its_reason(source: Edited) -> None:
