@@ -19,14 +19,18 @@ from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
-from .event_time import event_time_of, place_of
+from .event_time import begins_at, place_of
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER
+from .source_progress import LooksIntoSource, ProgressTable
 from .split import SplitT, size_of
 from .values.annotations import annotation_of
 from .values.merged_blocks import merged_blocks
 from .values.stored_values import StoredValues, stored_splits
+
+_MOST_SHOWN = 100
+"""The most new splits that a look names."""
 
 PositionT = TypeVar("PositionT")
 
@@ -65,7 +69,7 @@ class DiscoveringState(Generic[PositionT]):
     pages: tuple[PendingPage, ...]
 
 
-class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
+class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits, LooksIntoSource):
     """An enumerator that needs only one method, :meth:`discover`.
 
     Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This
@@ -124,13 +128,13 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     def waits_only_from(self, time_us: int) -> bool:
         """Whether splits wait, and all begin at this event time, in microseconds since 1970, or later."""
         waiting = [page for page in self._pages if page.left]
-        first = [_begins_at(page.splits[page.taken]) for page in waiting]
+        first = [begins_at(page.splits[page.taken]) for page in waiting]
         # They tell it in nearly all cases: this is asked for each split.
         if not self._by_event_time or not first or min(first) < time_us:
             return False
         if self._waits_after != (self._waiting_changes, time_us):
             rest = chain.from_iterable(page.splits[page.taken :] for page in waiting)
-            if any(_begins_at(split) < time_us for split in rest):
+            if any(begins_at(split) < time_us for split in rest):
                 return False
             self._waits_after = self._waiting_changes, time_us
         return True
@@ -160,6 +164,20 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         """Put the splits in front of the queue."""
         self._pages.appendleft(Page(self._in_order(splits)))
         self._waiting_changes += 1
+
+    def look(self, live: Sequence[Any]) -> Iterator[ProgressTable]:
+        """What a round of discovery finds that the state does not have."""
+        found = self.discover(self._position).splits
+        size = self._backlog_of(found)
+        known = ((size.rows, "rows"), (size.bytes, "bytes"))
+        amounts = "".join(f", {amount:,} {what}" for amount, what in known if amount)
+        sizes = map(size_of, found[:_MOST_SHOWN])
+        yield ProgressTable(
+            title="in the source",
+            said=f"{len(found):,} splits that the state does not have{amounts}",
+            columns=("split", "rows", "bytes"),
+            rows=[(split.split_id, one.rows, one.bytes) for split, one in zip(found, sizes, strict=False)],
+        )
 
     @property
     def _waiting_count(self) -> int:
@@ -381,11 +399,6 @@ class Page(Generic[SplitT]):
             self._sizes = None
             self.segment = Segment._of_values("splits", self.splits)
         return PendingPage(splits=self.segment, taken=self.taken, split_version=split_version)
-
-
-def _begins_at(split: Any) -> float:
-    times = event_time_of(split)
-    return float("-inf") if times is None else times.earliest_us
 
 
 def _without(whole: Backlog, part: Backlog) -> Backlog:

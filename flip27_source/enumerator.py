@@ -357,7 +357,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Where the source has ended, and the next source of a chain starts: docs/hybrid.md.
 
         Called once, at the end of its data (FLIP-150: the switch of a HybridSource). What it returns becomes
-        the ``{switch}`` in the options of the next source.
+        the ``{switch}`` in the options of the next source. With ``eventTimeOrder`` it is also called before,
+        for the watermark delay that the switch will need: it has no side effects.
 
         Returns:
             An event time; or the text of another place, such as a number or an LSN. None: the source was
@@ -392,6 +393,18 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def _waiting_in_order(self) -> Iterator[SplitT]:
         """The splits that are not assigned, in the order in which they will be, as far as it is known."""
         return iter(())
+
+    _by_event_time = False
+    """Whether splits that wait are handed out in the order of their event times."""
+
+    def _read_now(self, splits: Iterable[Any]) -> tuple[SplitEnumerator[Any], list[Any]]:
+        """The enumerator of the source that is read now, and those of these splits that are its own."""
+        return self, list(splits)
+
+    def _to_be_read(self, waiting: Sequence[Any]) -> tuple[Sequence[Any], int | None]:
+        """Those of the splits that wait in event-time order that will be read, and the smallest time, in
+        microseconds since the epoch, in the source of a chain that follows them; None: not known."""
+        return waiting, None
 
     @classmethod
     def _has_buckets(cls, state: Any) -> bool:

@@ -5,6 +5,7 @@ Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
+import heapq
 import math
 import operator
 import threading
@@ -65,10 +66,15 @@ COORDINATORS_NUMBERS = frozenset({
     "ignoredSplits", "dataLosses", "actionsGivenUp", "delayedActions", "positions", "checkpoint", "source",
     "backlogSplits", "backlogRows", "backlogBytes", "backlogOldestEventTime", "smallestWatermarkDelayMs",
     "lateSplits", "pausedSplits", "eventTimeHorizon", "alignmentSlowest", "replayBehindMs", "replayIsLive",
-    "failedCheckpoints",
+    "failedCheckpoints", "lastFailure", "lastFailureAt", "checkpointBytes", "planningMs", "writeMs",
+    "restoreMs", "restoreBytes", "parts",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks", "lastMaxEventTime",
 })  # fmt: skip
 """The names in offsets and progress events under which no enumerator can publish a number of its own."""
+
+
+MOST_PARTS = 1000
+"""Of how many parts a number is published at most."""
 
 
 class MetricGroup:
@@ -78,10 +84,11 @@ class MetricGroup:
     library are published as int or float.
     """
 
-    __slots__ = ("_lock", "_numbers")
+    __slots__ = ("_lock", "_numbers", "_parts")
 
     def __init__(self) -> None:
         self._numbers: dict[str, int | float] = {}
+        self._parts: dict[str, dict[str, int | float]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -89,6 +96,29 @@ class MetricGroup:
         """The current numbers, by name, without NaN and infinity, which JSON cannot represent."""
         with self._lock:
             return {name: value for name, value in self._numbers.items() if math.isfinite(value)}
+
+    @property
+    def parts(self) -> dict[str, dict[str, int | float]]:
+        """The numbers of parts, by name."""
+        with self._lock:
+            return dict(self._parts)
+
+    def gauge_parts(self, name: str, values: Mapping[str, float]) -> None:
+        """Set a number for each part, such as the partitions of a topic, in place of those of before.
+
+        They are in progress events and in the driver's record, and not in offsets: those of the
+        ``MOST_PARTS`` parts with the largest values.
+
+        Raises:
+            ContractError: a value is not a number, or the coordinator uses the name.
+        """
+        _check_name(name)
+        numbers = {part: _number(name, value) for part, value in values.items()}
+        largest = heapq.nlargest(MOST_PARTS, numbers, key=lambda part: numbers[part])
+        with self._lock:
+            self._parts[name] = {
+                part: numbers[part] for part in sorted(largest) if math.isfinite(numbers[part])
+            }
 
     def gauge(self, name: str, value: float) -> None:
         """Set a gauge to its newest value. While this is NaN, infinite or beyond float, it is not published.

@@ -173,6 +173,11 @@ class NamesPositions(ABC):
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
         """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
 
+    @classmethod
+    def position_said(cls, fields: Mapping[str, Any]) -> str | None:
+        """The position of a split with these fields in words, for people; None to show the fields."""
+        return None
+
 
 class CompletesPositions(ABC):
     """Optional mix-in of an enumerator: some fields of its live splits depend on others."""

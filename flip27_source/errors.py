@@ -53,6 +53,14 @@ def kept_text(error: BaseException) -> str:
     return kept_words(f"{type(error).__name__}: {text_of(error)}")
 
 
+def kept_parts(error: BaseException) -> tuple[str, str | None]:
+    """The text of an error as stored in the state, and apart from it what to do, if the error says so."""
+    if not isinstance(error, Flip27Error):
+        return kept_text(error), None
+    remedy = None if error.remedy is None else kept_words(error.remedy)
+    return kept_words(f"{type(error).__name__}: {error.what}"), remedy
+
+
 def text_of(error: BaseException) -> str:
     """The text of an error, also of one of a library that asks a server for it, which may be gone."""
     try:
@@ -169,7 +177,8 @@ class StartError(Flip27Error):
     """Some of the queries of ``start_in_turn`` could not be started; the others were.
 
     Attributes:
-        queries: the started queries by the order of the functions; None for one that could not be started.
+        queries: the started queries by the order of the functions; None for one that could not be started,
+            and for each once the error was pickled.
         reasons: why not, one error for each of these, in the same order.
     """
 
@@ -178,6 +187,16 @@ class StartError(Flip27Error):
     ) -> None:
         super().__init__(what, remedy=remedy)
         self.queries, self.reasons = queries, reasons
+
+    def __reduce__(self) -> tuple[object, ...]:
+        make = functools.partial(StartError, queries=self.queries, reasons=self.reasons, remedy=self.remedy)
+        return make, (self.what,)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
+        # Pickle asks for this one; a query of Spark belongs to its process.
+        return StartError(
+            self.what, queries=[None] * len(self.queries), reasons=self.reasons, remedy=self.remedy
+        ).__reduce__()
 
 
 class StopError(Flip27Error):

@@ -222,3 +222,9 @@ def place_of(split: Any) -> float:
     """
     times = event_time_of(split)
     return float("-inf") if times is None else times.middle_2us
+
+
+def begins_at(split: Any) -> float:
+    """The smallest event time of a split; one without times is read before all others."""
+    times = event_time_of(split)
+    return float("-inf") if times is None else times.earliest_us

@@ -38,6 +38,16 @@ class LeavesThings(ABC):
     leaves: ClassVar[Sequence[str]]
 
     @classmethod
+    def kept_at_end(cls, state: Any) -> str | None:
+        """What makes another system keep data although nothing reads it any more, and what removes it; None:
+        nothing does. The driver's log says it once a source of a chain has ended. No I/O.
+
+        Args:
+            state: a value of ``snapshot_state``.
+        """
+        return None
+
+    @classmethod
     @abstractmethod
     def leftovers(cls, options: Options, state: Any) -> Iterable[Leftover]:
         """What exists of the things that a query has left, in the order in which they are removed.

@@ -291,7 +291,8 @@ def maybe_json(text: str) -> Any:
 
 
 def _unknown(typed: str, table: Mapping[str, Option[Any]]) -> OptionError:
-    near = difflib.get_close_matches(typed.lower(), table, n=3, cutoff=0.6)
+    plain = typed.lower().replace("_", "").replace("-", "")
+    near = [plain] if plain in table else difflib.get_close_matches(typed.lower(), table, n=3, cutoff=0.6)
     if near:
         names = ", ".join(table[name].name for name in near)
         return OptionError(

@@ -227,12 +227,15 @@ def check_event_time_order(
     Raises:
         OptionError: they cannot, or an option needs that order.
     """
-    if not options.get(EVENT_TIME_ORDER.name, False):
-        if options.get(WATERMARK_DELAY.name) is not None:
+    if not options[EVENT_TIME_ORDER]:
+        if options[WATERMARK_DELAY] is not None:
             raise OptionError(
                 f"option {WATERMARK_DELAY.name} is set, and {EVENT_TIME_ORDER.name} is not",
                 remedy=f"set {EVENT_TIME_ORDER.name} to true, or remove {WATERMARK_DELAY.name}",
             )
+        return
+    # The sources of a chain are looked at one by one.
+    if issubclass(enumerator, ComposedOfSources):
         return
     if options.get("eventTimeBucket") is not None and not issubclass(reader, ReadsEventTimeBuckets):
         raise OptionError(

@@ -137,7 +137,7 @@ WATERMARK_DELAY: Option[float | None] = NextBatchOption(
     parse=optional(duration_s),
     doc="eventTimeOrder: the delay that the query gives withWatermark, which a source cannot see. A warning "
     "in the driver's log tells if it is less than the smallest delay that loses nothing of the backlog; "
-    "splits that are found later than it are counted.",
+    "splits that are found later than it are counted. An option of the whole chain, if the source is one.",
 )
 TOLERABLE_FAILED_CHECKPOINTS: Option[int] = NextBatchOption(
     name="tolerableFailedCheckpoints",
@@ -349,6 +349,13 @@ PATH_REWRITE: Option[PathRewrite | None] = Option(
     'a JSON object {"/old": "/new"}. The longest matching prefix applies. Needed at the first start only.',
     changes=Change.IGNORED,
 )
+TRACING: Option[bool] = NextBatchOption(
+    name="tracing",
+    parse=boolean,
+    doc="true: each batch is a trace for OpenTelemetry, with its tasks (docs/monitoring.md). The environment "
+    "variables OTEL_* of the driver and of the executors say where to; they alone switch nothing on.",
+    change_note="from the next run on",
+)
 
 CORE_OPTIONS: tuple[Option[Any], ...] = (
     PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS,
@@ -357,5 +364,5 @@ CORE_OPTIONS: tuple[Option[Any], ...] = (
     TOLERABLE_FAILED_CHECKPOINTS, MAX_EVENT_TIME_DRIFT, ALIGNMENT_GROUP, ALIGNMENT_TIMEOUT, REPLAY_SPEED,
     *DISCOVERY_OPTIONS, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
     ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
-    ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
+    ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE, TRACING,
 )  # fmt: skip

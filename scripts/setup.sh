@@ -118,7 +118,7 @@ make_venv() {
 install() {
     local requirements
     case $PART in
-        demo) requirements="--editable .[spark,cli]" ;;
+        demo) requirements="--editable .[spark,cli,ui]" ;;
         docs | lint) requirements=$(requirements_of "$PART") ;;
         dev | release | test | types | wheel) requirements="--editable .[$PART]" ;;
         *) fail "there is no part $PART: demo, docs, lint, release, test, types, venv, wheel, or dev for all" ;;

@@ -21,7 +21,9 @@ from flip27_source.cli.demo.data import Comparison, compare, row, write_file
 from flip27_source.cli.demo.display import render
 from flip27_source.cli.demo.folder import DemoFolder
 from flip27_source.cli.demo.process import spark_environment
+from flip27_source.cli.ui.server import bound
 from tests.child_processes import living_processes, session_of
+from tests.cli.command_line import flip27
 from tests.deadline import until
 
 ROWS_PER_FILE = 5
@@ -52,6 +54,28 @@ def test_a_query_that_fails_at_the_end_is_a_failure_and_not_lost_rows(
     settings = DemoSettings(files=1, rows_per_file=1, over_s=0, kills=0, parent=tmp_path, timeout_s=900)
     with pytest.raises(DemoError, match="the query failed; the end of"):
         run(settings, Console(file=io.StringIO()))
+
+
+def test_the_demo_with_a_page_needs_its_packages_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("flip27_source.cli.ui.", "starlette."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    said = flip27("demo", "--ui", "--json", "--parent", tmp_path / "runs")
+    assert said.code == 1
+    assert said.data["error"]["what"].startswith("flip27 demo --ui needs the package starlette")
+    assert said.data["error"]["remedy"] == "pip install 'flip27-source[ui]' in this environment"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_refuses_a_port_that_is_in_use_before_anything_starts(tmp_path: Path) -> None:
+    with bound("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        said = flip27("demo", "--ui", "--port", str(port), "--json", "--parent", tmp_path / "runs")
+    assert said.code == 1
+    assert f"127.0.0.1 port {port} cannot be used" in said.data["error"]["what"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from flip27_source import Boundedness, DiscoveringEnumerator, Discovery
-from flip27_source.enumerator_context import COORDINATORS_NUMBERS, MetricGroup
+from flip27_source.enumerator_context import COORDINATORS_NUMBERS, MOST_PARTS, MetricGroup
 from flip27_source.errors import ContractError
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf
@@ -143,3 +143,14 @@ def test_discovery_publishes_from_its_own_thread() -> None:
     batches.batch()
     numbers: dict[str, Any] = batches.logged["summary"]
     assert (numbers["requests"], numbers["requestMs"]) == (1, 12.5)
+
+
+def test_of_very_many_parts_the_largest_numbers_are_published_and_replace_those_before() -> None:
+    metrics = MetricGroup()
+    metrics.gauge_parts("lag", {"gone": 1})
+    metrics.gauge_parts("lag", {str(part): part for part in range(MOST_PARTS + 5)})
+    assert metrics.parts["lag"].keys() == {str(part) for part in range(5, MOST_PARTS + 5)}
+    metrics.gauge_parts("lag", {"a": float("nan"), "b": np.int64(3)})
+    assert metrics.parts == {"lag": {"b": 3}}
+    with pytest.raises(ContractError, match="number of the coordinator"):
+        metrics.gauge_parts("parts", {"a": 1})

@@ -51,7 +51,15 @@ def test_an_absent_option_has_its_default() -> None:
     assert parsed(rowLimit="10").is_set(LIMIT)
 
 
-@pytest.mark.parametrize(("typed", "near"), [("rowLimt", "rowLimit"), ("TABLE_NAME", "tableName")])
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("rowLimt", "rowLimit"),
+        ("TABLE_NAME", "tableName"),
+        ("table_Names", "tableName"),
+        ("Row-Limit", "rowLimit"),
+    ],
+)
 def test_an_unknown_option_is_refused_as_typed_with_only_the_nearest_names(typed: str, near: str) -> None:
     with pytest.raises(OptionError, match=rf"option {typed} is unknown; did you mean {near}\?") as caught:
         parsed(**{typed: "1"})

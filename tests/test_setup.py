@@ -73,7 +73,7 @@ def checkout(tmp_path: Path) -> Checkout:
 @pytest.mark.parametrize(
     ("part", "asked"),
     [
-        ("demo", "--editable .[spark,cli]"),
+        ("demo", "--editable .[spark,cli,ui]"),
         ("lint", "ruff"),
         ("docs", "mkdocs-material>=9.6 nbconvert>=7"),
         ("test", "--editable .[test]"),

@@ -50,6 +50,7 @@ from flip27_source.source_options import (
     READER_BY_NAMES,
     TIME_ZONE,
 )
+from flip27_source.source_progress import ProgressTable
 from flip27_source.time_zones import java_zone
 
 if TYPE_CHECKING:
@@ -165,6 +166,11 @@ class FilesEnumerator(
             discovery = self._notifications.rounds.next(position)
         files = sorted(discovery.splits, key=_ORDERS[self._order], reverse=self._latest_first)
         return replace(discovery, splits=[split for file in files for split in self._parts(file)])
+
+    def look(self, live: Sequence[Any]) -> Iterator[ProgressTable]:
+        """What a listing finds; messages of a queue stay for the query."""
+        self._notifications = None
+        return super().look(live)
 
     def wants_checkpoint(self) -> bool:
         """True after the first listing with another strategy or without existing files; or for messages.

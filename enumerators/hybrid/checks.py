@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerator import SplitEnumerator
-from flip27_source.enumerator_mixins import ComposedOfSources
+from flip27_source.enumerator_mixins import ComposedOfSources, ReadsInStep
 from flip27_source.enumerators.hybrid.hooks import is_overridden
 from flip27_source.enumerators.hybrid.parts import Part
 from flip27_source.enumerators.hybrid.switch import BEGINNING, check_forms, has_switch
@@ -20,7 +20,14 @@ from flip27_source.reader import YieldsProgress
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksBeforeStart, ChecksGivenSchema, ChecksSource, Finding, ok_unless
-from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, PATH, SCHEMA_EVOLUTION_MODE
+from flip27_source.source_options import (
+    CORE_OPTIONS,
+    EVENT_TIME_ORDER,
+    MAX_EVENT_TIME_DRIFT,
+    PATH,
+    SCHEMA_EVOLUTION_MODE,
+    WATERMARK_DELAY,
+)
 
 
 class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGivenSchema, FindsSchema):
@@ -54,8 +61,13 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
         _check_who_bounds(cls.parts)
         implied: dict[Option[Any], Any] = {SCHEMA_EVOLUTION_MODE: "none"}
         before: Source | None = None
+        has_times = False
         for part in cls.parts:
             source = part.source(options)
+            is_in_step = (
+                issubclass(part.enumerator_type, ReadsInStep) and options[MAX_EVENT_TIME_DRIFT] is not None
+            )
+            has_times |= is_in_step or source.options.get(EVENT_TIME_ORDER.name, False)
             with part.naming_itself():
                 _check_switch(part, options, before)
                 _check_until(part, options, cls.parts)
@@ -63,7 +75,13 @@ class ChainChecks(ComposedOfSources, ChecksSource, ChecksBeforeStart, ChecksGive
                 own = part.enumerator_type.implied_options(source.options)
             implied |= {option: value for option, value in own.items() if option in CORE_OPTIONS}
             before = source
-        return implied
+        if options[WATERMARK_DELAY] is not None and not has_times:
+            raise OptionError(
+                f"option {WATERMARK_DELAY.name} is set, and no source of the chain tells its event times",
+                remedy=f"set {EVENT_TIME_ORDER.name} of a source of files, or {MAX_EVENT_TIME_DRIFT.name} of "
+                f"the chain for Kafka; or remove {WATERMARK_DELAY.name}",
+            )
+        return implied | {EVENT_TIME_ORDER: has_times}
 
     @classmethod
     def check_before_start(cls, options: Options) -> None:

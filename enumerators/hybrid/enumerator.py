@@ -34,12 +34,14 @@ from flip27_source.enumerators.hybrid.parts import (
     parts_of,
     state_type_of,
 )
-from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch
+from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch, read_before, until
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.event_time import event_time_of, microseconds_of, moment_of
+from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of, moment_of
+from flip27_source.leftovers import LeavesThings
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
-from flip27_source.source_options import DISCOVERY_RETRIES
+from flip27_source.source_options import DISCOVERY_RETRIES, WATERMARK_DELAY
+from flip27_source.source_progress import LooksIntoSource, ProgressTable
 
 _MOST_AHEAD_US = 3_600_000_000
 """How far the largest event time of a part may be ahead of the clock."""
@@ -56,7 +58,7 @@ class _StartedPart:
         self.part = part
         self.context = context
         self.options = options
-        self.is_started = False
+        self.is_started = self.has_told = False
         self._state = state
         self._enumerator: SplitEnumerator[Any] | None = None
         # Actions are performed by several threads.
@@ -79,7 +81,9 @@ class _StartedPart:
         return self.enumerator.snapshot_state(checkpoint_id) if self.is_started else self._state
 
 
-class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], SplitEnumerator[PartSplit]):
+class HybridEnumerator(
+    ChainHooks, ChainChecks, LooksIntoSource, FollowsEventTime[PartSplit], SplitEnumerator[PartSplit]
+):
     """Reads one part after another; ``composed`` makes its class for given parts."""
 
     options: ClassVar[tuple[Option[Any], ...]] = HYBRID_OPTIONS
@@ -126,6 +130,14 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
         self._current.start()
         self._ask_where_the_next_begins()
 
+    def look(self, live: Sequence[PartSplit]) -> Iterator[ProgressTable]:
+        """What waits in the source that is read now."""
+        current = self._current
+        if isinstance(looking := current.enumerator, LooksIntoSource):
+            yield from looking.look(current.context.own(live))
+        else:
+            yield ProgressTable(title="in the source", said=f"{current.part.title} cannot be looked into")
+
     def add_reader(self, subtask_id: int) -> None:
         self._current.enumerator.add_reader(subtask_id)
 
@@ -163,12 +175,9 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
             ended.enumerator.look_again()
             self._ask_where_the_next_begins()
             return False
-        end: SourceEnd[Any] = SourceEnd(
-            began=moment_of(self._began_us), last=self._last, live=ended.context.own(live)
+        position = self._end_position(
+            self._last, live, leaves_the_rest=self._leaves_the_rest(ended.enumerator)
         )
-        position = ended.enumerator.switch_position(end)
-        if self._leaves_the_rest(ended.enumerator) and self._until_us is not None:
-            position = moment_of(self._until_us)
         following = self.parts[ended.part.number]
         if following.uses_switch(self.options_given):
             self._check_position(ended, position)
@@ -187,6 +196,37 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
         for subtask_id in self.context.registered_readers:
             self.add_reader(subtask_id)
         return True
+
+    def _end_position(
+        self, last: EventTimeRange | None, live: Sequence[PartSplit], *, leaves_the_rest: bool
+    ) -> dt.datetime | str | None:
+        """Where the present part ends, if ``last`` are the times of the split that ends last."""
+        if leaves_the_rest and self._until_us is not None:
+            return moment_of(self._until_us)
+        own = self._current.context.own(live)
+        return self._current.enumerator.switch_position(
+            SourceEnd(began=moment_of(self._began_us), last=last, live=own)
+        )
+
+    def _read_now(self, splits: Iterable[PartSplit]) -> tuple[SplitEnumerator[Any], list[Any]]:
+        return self._current.enumerator, self._current.context.own(list(splits))
+
+    def _to_be_read(self, waiting: Sequence[Any]) -> tuple[Sequence[Any], int | None]:
+        read = read_before(waiting, self._until_us)
+        return read, self._next_begins_us(read, leaves_the_rest=len(read) < len(waiting))
+
+    def _next_begins_us(self, waiting: Sequence[Any], *, leaves_the_rest: bool) -> int | None:
+        """The event time at which the next part starts, once these splits have been read too."""
+        part, options = self._current.part, self._current.options
+        following = self.parts[part.number] if part.number < len(self.parts) else None
+        if following is None or not following.uses_switch(self.options_given):
+            return None
+        times = [one for one in (self._last, *map(event_time_of, waiting)) if one is not None]
+        if not times or part.enumerator_type.switch_kind(options) != "time":
+            return None
+        last = max(times, key=lambda one: one.latest_us)
+        position = self._end_position(last, (), leaves_the_rest=leaves_the_rest)
+        return None if position is None else Switch.at(position, self.options_given[SWITCH_OVERLAP]).time_us
 
     def _check_position(self, made: _StartedPart, position: dt.datetime | str | None) -> None:
         """Refuse a place at which the next part would leave out data, or read all of its data again.
@@ -215,6 +255,7 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The states of all parts that have started."""
         states = {made.part.state_field: made.snapshot(checkpoint_id) for made in self._made}
+        self._tell_what_is_kept(states)
         self._is_unsaved = False
         self.context.metrics.gauge("chainPart", len(self._made))
         return self.state_type(
@@ -226,6 +267,17 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
             began_us=self._began_us,
             **states,
         )
+
+    def _tell_what_is_kept(self, states: Mapping[str, Any]) -> None:
+        """Say, once in each run, what parts that have ended have left on other systems at a cost."""
+        for made in self._made[:-1]:
+            kind: Any = made.part.enumerator_type
+            if made.has_told or not issubclass(kind, LeavesThings):
+                continue
+            made.has_told = True
+            kept = kind.kept_at_end(states[made.part.state_field])
+            if kept is not None:
+                LOG.warning("%s has been read, and %s", made.part.title, kept)
 
     def handle_source_event(self, subtask_id: int, event: PartEvent) -> None:
         self._made[event.number - 1].enumerator.handle_source_event(subtask_id, event.event)
@@ -298,8 +350,9 @@ class HybridEnumerator(ChainHooks, ChainChecks, FollowsEventTime[PartSplit], Spl
         if error is not None:
             raise error
         self._is_asking = False
-        overlap_us = round(self.options_given[SWITCH_OVERLAP] * 1_000_000)
-        self._until_us = None if begins is None else microseconds_of(begins) + overlap_us
+        if isinstance(current := self._current.enumerator, DiscoveringEnumerator):
+            current._waiting_changes += 1  # others of the splits that wait are read
+        self._until_us = until(begins, self.options_given[SWITCH_OVERLAP])
 
     def _make(self, part: Part, state: Any) -> None:
         switch = None if part.number == 1 else self._switches[part.number - 2]
@@ -373,7 +426,11 @@ def _class_for(parts: tuple[Part, ...]) -> type[HybridEnumerator]:
     split_types: Any = [part.split_type for part in parts]
     body = {
         "__module__": __name__,
-        "options": (SWITCH_OVERLAP, *(option for part in parts for option in part.own_options())),
+        "options": (
+            SWITCH_OVERLAP,
+            WATERMARK_DELAY,
+            *(option for part in parts for option in part.own_options()),
+        ),
         "parts": parts,
         "repeatable": all(kind.repeatable for kind in kinds),
         "split_type": functools.reduce(operator.or_, split_types),

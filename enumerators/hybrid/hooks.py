@@ -26,6 +26,7 @@ from flip27_source.errors import EditError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
+from flip27_source.source_progress import Cell, ProgressTable, TellsProgress
 
 _NO_FORGETTING = "its source cannot forget splits"
 
@@ -44,6 +45,7 @@ class ChainHooks(
     LimitsEdits,
     RewritesPaths[PartSplit],
     LeavesThings,
+    TellsProgress,
 ):
     """The class methods of a chain.
 
@@ -82,6 +84,34 @@ class ChainHooks(
         return any(
             part.enumerator_type.wants_finished_splits(part.source(options).options) for part in cls.parts
         )
+
+    @classmethod
+    def progress(
+        cls, state: ChainState | None, live: Sequence[PartSplit], numbers: Mapping[str, Any]
+    ) -> Iterator[ProgressTable]:
+        """Which source is read, and where each has started; then what the one that is read tells."""
+        present = ChainState() if state is None else state
+        starts = ("its own start", *map(str, present.switches))
+        reads = cls.parts[present.part - 1]
+        words = {-1: "was read to its end", 0: "is read", 1: "waits"}
+        rows: list[tuple[Cell, ...]] = [
+            (
+                part.title,
+                words[(part.number > present.part) - (part.number < present.part)],
+                starts[part.number - 1] if part.number <= present.part else None,
+            )
+            for part in cls.parts
+        ]
+        where = "" if present.part == 1 else f", which began at the switch {starts[present.part - 1]}"
+        yield ProgressTable(
+            title="chain",
+            said=f"source {present.part} of {len(cls.parts)} is read: {reads.title}{where}",
+            columns=("source", "status", "begins at"),
+            rows=rows,
+        )
+        if issubclass(kind := reads.enumerator_type, TellsProgress):
+            own = [split.split for split in live if split.number == reads.number]
+            yield from kind.progress(present.of_part(reads), own, numbers)
 
     @classmethod
     def set_apart(cls, cut: PartSplit) -> PartSplit:

@@ -47,6 +47,7 @@ from flip27_source.source_options import (
     READER,
     TIME_ZONE,
     UID,
+    WATERMARK_DELAY,
 )
 from flip27_source.split import SplitSize, size_of
 
@@ -219,7 +220,7 @@ class Part:
         )  # fmt: skip
         declared = self.declared()
         for name, option in {option.name: option for option in own}.items():
-            if name.lower() not in declared:
+            if name.lower() not in declared or option is WATERMARK_DELAY:
                 continue
             renamed = dataclasses.replace(option, name=self.option_name(name), parse=_or_switch(option.parse))
             if name in (ENUMERATOR.name, READER.name):
@@ -296,7 +297,9 @@ class Part:
             common: dict[Option[Any], Any] = {
                 option: options[option]
                 for option in CORE_OPTIONS
-                if option not in _OWN and option.name.lower() in declared and options.is_set(option)
+                if option not in (*_OWN, WATERMARK_DELAY)
+                and option.name.lower() in declared
+                and options.is_set(option)
             }
             if TIME_ZONE.name.lower() not in own and options.is_set(TIME_ZONE):
                 common[TIME_ZONE] = options[TIME_ZONE]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from flip27_source.errors import OptionError
-from flip27_source.event_time import microseconds_of, moment_of
+from flip27_source.event_time import begins_at, microseconds_of, moment_of
 from flip27_source.options import ANY_TEXT, Option
 
 PLACEHOLDER = re.compile(r"\{switch(?::(\w+))?\}")
@@ -56,6 +56,20 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _TEXTS = (Switch(text="0"), Switch(text="0/0"), Switch(text="{}"))
 BEGINNING = Switch(time_us=0)
 """Where a source starts if the one before it was empty."""
+
+
+def until(begins: dt.datetime | None, overlap_s: float) -> int | None:
+    """The event time to which a source is read if the next one has all from ``begins`` on, in microseconds
+    since the epoch; None: to its end."""
+    return None if begins is None else microseconds_of(begins) + round(overlap_s * 1_000_000)
+
+
+def read_before(splits: Sequence[Any], until_us: int | None) -> Sequence[Any]:
+    """Those of splits in event-time order that are read until all others begin at a time or later."""
+    read = list(splits)
+    while until_us is not None and read and begins_at(read[-1]) >= until_us:
+        read.pop()
+    return read
 
 
 def has_switch(text: str) -> bool:

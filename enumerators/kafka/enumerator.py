@@ -24,6 +24,7 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties, 
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.progress import looked_at, progress_of
 from flip27_source.enumerators.kafka.split import (
     KafkaSplit,
     TopicPartition,
@@ -31,6 +32,7 @@ from flip27_source.enumerators.kafka.split import (
     fields_at,
     offsets_between,
     partition_of,
+    position_said,
     range_split,
     split_id_of,
 )
@@ -49,6 +51,7 @@ from flip27_source.log import LOG
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource, Finding
 from flip27_source.source_options import MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
+from flip27_source.source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from flip27_source.values.times import datetime_or_none
 
 _MOST_NAMED = 5
@@ -64,6 +67,8 @@ class KafkaEnumerator(
     CutsSomeSplits,
     ChecksSource,
     ChecksBeforeStart,
+    TellsProgress,
+    LooksIntoSource,
     ReadsInStep[KafkaSplit],
     SplitEnumerator[KafkaSplit],
 ):
@@ -80,6 +85,8 @@ class KafkaEnumerator(
     implied_options = staticmethod(opts.implied_options)
     fields_at = staticmethod(fields_at)
     rows_moved = staticmethod(offsets_between)
+    progress = staticmethod(progress_of)
+    position_said = staticmethod(position_said)
     set_apart = staticmethod(range_split)
 
     def __init__(
@@ -168,6 +175,13 @@ class KafkaEnumerator(
     def is_cut_off(cls, split: KafkaSplit) -> bool:
         """Whether the split is a range of a partition, whose reading continues after it."""
         return not split.is_quarantined
+
+    def look(self, live: Sequence[KafkaSplit]) -> Iterator[ProgressTable]:
+        """What the brokers tell of each partition; it joins no group and commits nothing."""
+        result = self._poller.poll(self._next_request(live))
+        if result.problem is not None:
+            raise result.problem
+        yield looked_at([*self._assigner.held, *live], result, self._poller.times_ms)
 
     def start(self) -> None:
         self._poll(None if self._is_bounded else self.options_given[opts.DISCOVERY_INTERVAL])
@@ -416,11 +430,17 @@ class KafkaEnumerator(
         if self._assigner.known is None:
             return UNKNOWN_BACKLOG
         ends = self._assigner.ends
+        splits = (*self._assigner.held, *live)
         rows = [
-            end - split.next
-            for split in (*self._assigner.held, *live)
-            if (end := ends.get(split.split_id, 0)) > split.next >= 0
+            end - split.next for split in splits if (end := ends.get(split.split_id, 0)) > split.next >= 0
         ]
+        if self.options_given[opts.PARTITION_LAG]:
+            lags = {
+                split.split_id: max(0, ends[split.split_id] - split.next)
+                for split in splits
+                if split.split_id in ends and split.next >= 0 and not split.is_quarantined
+            }
+            self.context.metrics.gauge_parts("partitionLag", lags)
         oldest = None if self._oldest_ms is None else datetime_or_none(self._oldest_ms)
         return Backlog(
             splits=len(rows), rows=sum(rows), bytes=None, oldest_event_time=oldest if rows else None

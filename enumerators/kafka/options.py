@@ -199,13 +199,19 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: "
     "brokers are unavailable for a while when they restart.",
 )
+PARTITION_LAG: Option[bool] = NextBatchOption(
+    name="partitionLag",
+    parse=boolean,
+    doc="Whether the metric flip27_partition_lag_rows shows each partition: at most the 1,000 that are "
+    "furthest behind, each a time series of its own.",
+)
 
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     KAFKA, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, *START_AND_END_OPTIONS, FAIL_ON_DATA_LOSS,
     MAX_OFFSETS_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER, MAX_TRIGGER_DELAY, MAX_OFFSETS_PER_PARTITION,
     MIN_PARTITIONS, MAX_RECORDS_PER_PARTITION, COMMIT_OFFSETS, INCLUDE_HEADERS, POLL_TIMEOUT, FETCH_RETRIES,
-    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, EVENT_TIME_ORDER,
-    WATERMARK_DELAY,
+    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES, PARTITION_LAG,
+    EVENT_TIME_ORDER, WATERMARK_DELAY,
 )  # fmt: skip
 
 

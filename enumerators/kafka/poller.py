@@ -180,11 +180,13 @@ class ClusterPoller:
         request: PollRequest,
         ends: Mapping[TopicPartition, int],
         new: Mapping[TopicPartition, int] = _NOTHING,
+        began: Mapping[TopicPartition, tuple[int, int]] | None = None,
     ) -> TimeLadder | None:
         """The times of the partitions, with requests for those of which something is new; None: not followed.
 
         Args:
             ends: where the partitions end. new: offsets of partitions that the request does not have.
+            began: of these, those that were found by a time, with that time in milliseconds.
         """
         if request.ladder is None:
             return None
@@ -195,7 +197,12 @@ class ClusterPoller:
             topic_ids={name: topic.topic_id for name, topic in (self._topics or {}).items()},
             now_ms=int(self._clock.present_s() * 1000),
             brokers=self._connected,
+            began=began,
         )
+
+    def times_ms(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The times of the first records at these offsets or later; those that arrive in time."""
+        return self._connected.times_ms(offsets) if offsets else {}
 
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
@@ -217,7 +224,7 @@ class ClusterPoller:
             expired=() if request.known is not None else self._expired(present, resolved),
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
-            ladder=self.times(request, ends, resolved),
+            ladder=self.times(request, ends, resolved, self._began_at(request, present, resolved, ends)),
         )
         self._is_reported, self._seen, self._confirms = True, {}, self._polls_once
         return result
@@ -318,6 +325,19 @@ class ClusterPoller:
             # An edit moves a partition to its end if no record is as young as the edit's time.
             return self._offsets(positions, ends)
         return self._all_offsets(self._first, present, ends, is_start=True)
+
+    def _began_at(
+        self,
+        request: PollRequest,
+        present: list[TopicPartition],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Where partitions start for the first time whose start is a time, with that time."""
+        if request.known is not None or request.ladder is None:
+            return {}
+        timed = ((key, at.timestamp_ms) for key, at in self._given(self._first, present).items())
+        return {key: (starts[key], ms) for key, ms in timed if ms is not None and starts[key] < ends[key]}
 
     def _expired(
         self, present: list[TopicPartition], starts: Mapping[TopicPartition, int]

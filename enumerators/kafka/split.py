@@ -5,6 +5,7 @@ Options and edits name positions in partitions as earliest, latest, offsets or t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.errors import EditError, some_of
 from flip27_source.options import MOST_INTEGER
 from flip27_source.split import SplitSize
+from flip27_source.values.times import datetime_or_none
 
 LATEST = -1
 EARLIEST = -2
@@ -88,6 +90,7 @@ def range_split(cut: KafkaSplit) -> KafkaSplit:
     return replace(cut, split_id=f"{cut.split_id}@{cut.next}-{(cut.end or cut.next) - 1}")
 
 
+@functools.lru_cache(maxsize=1 << 16)  # planning asks for those of all partitions again and again
 def partition_of(split_id: str) -> tuple[str, int]:
     """The topic and the partition of a split, by its id."""
     topic, _, rest = split_id.rpartition("/")
@@ -228,6 +231,15 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
                 remedy="use earliest for the beginning, and latest for the end",
             )
     return {"next": offset, "at_timestamp_ms": position.timestamp_ms}
+
+
+def position_said(fields: Mapping[str, Any]) -> str | None:
+    """Where a partition is read next, in words."""
+    first, time_ms = fields.get("next"), fields.get("at_timestamp_ms")
+    if not isinstance(first, int):
+        return None
+    time = None if first != AT_TIMESTAMP or time_ms is None else datetime_or_none(time_ms)
+    return f"the first record at {time.isoformat()} or later" if time else str(Position(offset=first))
 
 
 def offsets_between(now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:

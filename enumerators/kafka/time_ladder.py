@@ -282,6 +282,7 @@ def looked_up(
     topic_ids: Mapping[str, str | None],
     now_ms: int,
     brokers: Brokers,
+    began: Mapping[TopicPartition, tuple[int, int]] | None = None,
 ) -> TimeLadder:
     """The ladder for these positions: what is known already, and what the brokers answer.
 
@@ -290,6 +291,7 @@ def looked_up(
         ends: where the partitions end now; those without an end are left out.
         topic_ids: of the topics as they were described last.
         now_ms: the time by the driver's clock.
+        began: the offsets of new partitions that were found by a time, with that time.
     """
     step_ms = before.step_ms
     at = {key: position for key, position in positions.items() if key in ends}
@@ -301,7 +303,8 @@ def looked_up(
         is_same = known.end == ends[key] and known.topic_id == topic_id
         if is_same and before.positions.get(key) == position:
             continue
-        times = search.times[key] = known.at(position, ends[key], topic_id, search.until_ms)
+        times = known.at(position, ends[key], topic_id, search.until_ms)
+        search.times[key] = times = replace(times, passed=(began or {}).get(key, times.passed))
         search.moved.append(key)
         if times.above_ms is None and times.found and known.above_ms is not None:
             # The first of the new records, if they are in the order of their times.

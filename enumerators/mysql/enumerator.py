@@ -20,13 +20,22 @@ from flip27_source.enumerators.mysql.connection import connect, doing, imported
 from flip27_source.enumerators.mysql.errors import START_AGAIN
 from flip27_source.enumerators.mysql.poller import PollRequest, PollResult, ServerPoller
 from flip27_source.enumerators.mysql.schema import change_schema
-from flip27_source.enumerators.mysql.server import is_named
-from flip27_source.enumerators.mysql.split import ChunkRead, LogRead, LogWindow, MysqlSplit, TableRules
+from flip27_source.enumerators.mysql.server import identity, is_named, log_end
+from flip27_source.enumerators.mysql.split import (
+    ChunkRead,
+    LogRead,
+    LogWindow,
+    MysqlSplit,
+    TableRules,
+    failovers_of,
+    position_text,
+)
 from flip27_source.enumerators.mysql.state import Assigner, MysqlState
 from flip27_source.enumerators.tables_with_log.enumerator import LOG_SPLIT_ID, TablesWithLogEnumerator
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import TableProgress
 from flip27_source.source_checks import Finding
+from flip27_source.source_progress import ProgressTable
 
 
 class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner]):
@@ -49,6 +58,31 @@ class MysqlEnumerator(TablesWithLogEnumerator[MysqlSplit, MysqlState, Assigner])
         super().__init__(context, options, state)
         self._reconnects = False
         self._poller = ServerPoller(options, self._run, report_data_loss=context.report_data_loss)
+
+    @classmethod
+    def place_in_log(cls, position: int) -> str:
+        return position_text(position)
+
+    def look(self, live: Sequence[MysqlSplit]) -> Iterator[ProgressTable]:
+        """What the server tells of the end of its log."""
+        state = self._state
+        if state is None or state.log is None:
+            yield ProgressTable(title="in the source", said="no log is read")
+            return
+        failovers = failovers_of(state.start)
+        with doing(self.options_given, "querying the log"), connect(self.options_given) as connection:
+            end, answers = log_end(connection, failovers=failovers), identity(connection)
+        at = self.log_position(state, live)
+        rows = [("read up to", at), ("end", end.end), ("begins at", end.first)]
+        waits = "changes wait" if end.end > at else "nothing waits"
+        if answers != state.server:
+            waits = f"server {answers} answers, and {state.server} was read"
+        yield ProgressTable(
+            title="in the source",
+            said=f"{waits}: the log is read up to {position_text(at)}, and ends at {position_text(end.end)}",
+            columns=("log", "position"),
+            rows=[(name, position_text(place)) for name, place in rows],
+        )
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:

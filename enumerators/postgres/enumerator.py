@@ -50,6 +50,7 @@ from flip27_source.event_time import moment_of
 from flip27_source.leftovers import LeavesThings, Leftover
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding
+from flip27_source.source_progress import ProgressTable
 
 ADVANCES_COMPARED = 2
 """For how many advances of the slot, after a start of the query or the server, the logs are compared."""
@@ -120,6 +121,15 @@ class PostgresEnumerator(
         return leftovers_of(options, state)
 
     @classmethod
+    def kept_at_end(cls, state: PostgresState | None) -> str | None:
+        if state is None or state.slot is None:
+            return None
+        return (
+            f"slot {state.slot} makes the server keep its log, unless it was dropped: flip27 postgres drop "
+            f"--slot {state.slot} removes it, and no rewind goes back to before that source's end then"
+        )
+
+    @classmethod
     def held_chunk(cls, state: PostgresState, progress: TableProgress, number: int) -> PostgresSplit:
         return chunk_split(progress, number, state.assigner.settled or Horizon(lsn=0, xid=0))
 
@@ -139,6 +149,16 @@ class PostgresEnumerator(
                 remedy=f"replay chunks; or {START_AGAIN}",
             )
         super().check_rewind(present, older, undone)
+
+    @classmethod
+    def place_in_log(cls, position: int) -> str:
+        return lsn_text(position)
+
+    def look(self, live: Sequence[PostgresSplit]) -> Iterator[ProgressTable]:
+        """What the server tells of its log and of the slot, which is only asked for, and not read."""
+        from flip27_source.enumerators.postgres.look import looked_at
+
+        yield looked_at(self.options_given, self._state, live, self.log_position)
 
     def _first_of_log(self, position: int) -> PostgresSplit:
         return PostgresSplit(split_id=LOG_SPLIT_ID, log=LogWindow(first=position))
@@ -260,6 +280,7 @@ class PostgresEnumerator(
             self._reads_from(result.slot.name)
             self._clock.seen(result.seen[-1].end, result.slot.asked_at)
             self.context.metrics.gauge("slotKeptBytes", result.slot.kept_bytes)
+            self.context.metrics.gauge_parts("slotKeptBytes", {result.slot.name: result.slot.kept_bytes})
         self._take_server(self._assigner, result)
         self._publish()
         self._publish_waits(result)

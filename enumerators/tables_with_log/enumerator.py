@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -23,12 +23,14 @@ from flip27_source.enumerator import (
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsEdits
 from flip27_source.enumerators.tables_with_log import options as opts
+from flip27_source.enumerators.tables_with_log.progress import log_told, tables_told
 from flip27_source.errors import EditError, some_of
 from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.snapshot_then_log.assigner import SnapshotThenLog
 from flip27_source.snapshot_then_log.tables import TableProgress, TablesState
 from flip27_source.source_checks import ChecksBeforeStart, ChecksSource
+from flip27_source.source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from flip27_source.split import SplitSize
 
 LOG_SPLIT_ID = "log"
@@ -106,6 +108,8 @@ class TablesWithLogEnumerator(
     FindsSchema,
     ChecksSource,
     ChecksBeforeStart,
+    TellsProgress,
+    LooksIntoSource,
     SplitEnumerator[SplitT],
     Generic[SplitT, StateT, AssignerT],
 ):
@@ -141,6 +145,11 @@ class TablesWithLogEnumerator(
     @abstractmethod
     def held_chunk(cls, state: StateT, progress: Any, number: int) -> SplitT:
         """An unread chunk of a table whose bounds are known, assigned or not."""
+
+    @classmethod
+    @abstractmethod
+    def place_in_log(cls, position: int) -> str:
+        """A position in the log, as people write it."""
 
     @abstractmethod
     def _next_request(self, live: Sequence[SplitT]) -> Any:
@@ -189,6 +198,23 @@ class TablesWithLogEnumerator(
             return ()
         tables = state.assigner.tables
         return [cls.held_chunk(state, progress, number) for progress in tables for number in progress.missing]
+
+    @classmethod
+    def progress(
+        cls, state: StateT | None, live: Sequence[SplitT], numbers: Mapping[str, Any]
+    ) -> Iterator[ProgressTable]:
+        if state is None:
+            return
+        yield from tables_told(state.assigner)
+        if state.log_assigned:
+            place = cls.place_in_log(cls.log_position(state, live))
+            yield log_told(place, getattr(state, "slot", None), numbers)
+
+    @classmethod
+    def log_position(cls, state: StateT, live: Sequence[SplitT]) -> int:
+        """Up to where the log is in batches."""
+        position: int = next((split.log.first for split in live if split.log is not None), state.start)
+        return position
 
     @classmethod
     def without_splits(cls, state: StateT | None, split_ids: Collection[str]) -> StateT | None:

@@ -23,6 +23,8 @@ _COMPLETING = "_FLIP27_COMPLETE"
 COMMANDS = {
     "demo": "Stream files while the query is killed with SIGKILL, and count every row; "
     "needs pyspark and Java.",
+    "export-metrics": "Serve the metrics of queries to Prometheus from their states, also while the queries "
+    "do not run.",
     "new": "Create a project with an enumerator, a reader and tests of the contract, which pass at once.",
     "check": "Check for causes of failing queries: versions, Java, locations, rights, savepoint, listing, "
     "schema.",
@@ -49,8 +51,8 @@ GROUPS = {
 }
 """The groups of commands, each in ``<name>/commands.py``, with their summaries in the list of commands."""
 
-_PACKAGES = {"import": "imports"}
-"""The packages of groups whose names are keywords of Python."""
+_PACKAGES = {"import": "imports", "export-metrics": "export_metrics"}
+"""The packages of commands whose names Python does not allow for packages."""
 
 
 class _FlagsWithoutTypes:
@@ -108,7 +110,8 @@ def _app(imported: Iterable[str]) -> typer.Typer:
     app.callback()(_root)
     for name, summary in COMMANDS.items():
         if name in imported:
-            app.add_typer(importlib.import_module(f".{name}.command", __package__).group)
+            package = _PACKAGES.get(name, name)
+            app.add_typer(importlib.import_module(f".{package}.command", __package__).group)
         else:
             app.command(name, help=summary, cls=Command)(_not_imported)
     for name, summary in GROUPS.items():

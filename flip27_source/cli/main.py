@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import threading
 from collections.abc import Sequence
 
+LEFT_ALONE = "flip27: its end is not waited for"
+"""The name of threads that may wait forever for a server."""
 _LIBRARIES = frozenset({"typer", "rich"})
 
 
@@ -24,7 +29,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    return run(arguments)
+    code = run(arguments)
+    if arguments is None and any(thread.name == LEFT_ALONE for thread in threading.enumerate()):
+        # At the end of Python, the library that the thread has called would wait for that server once more.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -143,6 +143,31 @@ def cell_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"))
+_SMALL = 10
+
+
+def seconds(value: float | None) -> str:
+    """A time span in one or two units: ``45 s``, ``3 min``, ``2 d 4 h``."""
+    if value is None:
+        return "-"
+    for index, (size, unit) in enumerate(_STEPS):
+        if value >= size:
+            rest, below = int(value % size), _STEPS[index + 1 : index + 2]
+            further = f" {rest // below[0][0]} {below[0][1]}" if below and rest >= below[0][0] else ""
+            return f"{int(value // size)} {unit}{further}"
+    return f"{value:.1f} s" if 0 < value < _SMALL else f"{value:.0f} s"
+
+
+def ago(now: dt.datetime, then: dt.datetime | None) -> str:
+    """When something was, in UTC, and how long ago."""
+    return "-" if then is None else f"{then:%Y-%m-%d %H:%M:%S} UTC, {seconds_since(now, then)} ago"
+
+
+def seconds_since(now: dt.datetime, then: dt.datetime) -> str:
+    return seconds(max(0.0, (now - then).total_seconds()))
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -17,8 +17,10 @@ from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..enumerator_mixins import PerformsActions, ReadsInStep
 from ..errors import ContractError, ProtocolError, QuarantineError
+from ..event_time import event_time_of
 from ..events import SourceEvent
 from ..log import LOG
+from ..source_options import EVENT_TIME_ORDER
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
@@ -99,11 +101,16 @@ class SourceCoordinator(Generic[SplitT]):
         self._delay_is_unsaved = self._losses_are_unsaved = False
         self._sizer = BatchSizer.of(settings.options, None if restored is None else restored.times)
         self._order = EventTimeOrder.of(settings.options, None if restored is None else restored.event_time)
-        state = None
+        state, postponed = None, list[SplitT]()
         if restored is not None:
             state = restored.enumerator_state
-            self._restore(restored)
+            in_order = (
+                issubclass(enumerator_type, DiscoveringEnumerator) and settings.options[EVENT_TIME_ORDER]
+            )
+            postponed = self._restore(restored, in_order=in_order)
         self.enumerator = enumerator_type(self._context, settings.options, state)
+        if postponed:
+            self.enumerator.add_splits_back(postponed, 0)
         self._horizons = horizons
         self._reached: tuple[int, Reach] | None = None
         self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
@@ -131,10 +138,16 @@ class SourceCoordinator(Generic[SplitT]):
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
-        of_time = {} if self._order is None else self._order.progress.numbers()
+        progress = None if self._order is None else self._order.told
+        of_time = {} if progress is None else progress.numbers()
         horizon = None if self._alignment is None else self._alignment.of_batch
         bounds = {} if horizon is None else horizon.numbers()
         return {**self._published, **known, **self._backlog.numbers(), **of_time, **bounds}
+
+    @property
+    def parts(self) -> dict[str, dict[str, int | float]]:
+        """The numbers of parts that the enumerator publishes, by name."""
+        return self._context.metrics.parts
 
     @property
     def _published(self) -> dict[str, int | float]:
@@ -427,17 +440,29 @@ class SourceCoordinator(Generic[SplitT]):
         if not self._started:
             raise ProtocolError("the coordinator was called before it was started")
 
-    def _restore(self, restored: Snapshot[SplitT]) -> None:
+    def _restore(self, restored: Snapshot[SplitT], *, in_order: bool) -> list[SplitT]:
+        """Restore what waits.
+
+        Args:
+            in_order: whether the enumerator hands out splits in event-time order: then those that limits have
+                postponed are returned, for it to find their places among the others.
+        """
         # The restarted query may have fewer subtasks than the earlier run.
         parallelism = self.settings.parallelism
+        postponed = []
         for waiting in restored.ledger.waiting:
-            subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
-            self.send_split(waiting.split, subtask_id)
+            if waiting.subtask_id is not None:
+                self.send_split(waiting.split, waiting.subtask_id % parallelism)
+            elif in_order:
+                postponed.append(waiting.split)
+            else:
+                self.send_split(waiting.split, None)
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]
         self._ledger.restores_plan(self.last_checkpoint_id, planned)
         self.pending = PendingCheckpoint(snapshot=restored)
+        return postponed
 
     def _check_quarantine(self) -> None:
         """Checked at each plan, after edits: an edit may have emptied the quarantine."""
@@ -464,26 +489,30 @@ class SourceCoordinator(Generic[SplitT]):
             delayed=self._actions.delayed.stored(),
             action_delay_ms=self._actions.delayed.delay_ms,
             times=None if self._sizer is None else self._sizer.times,
-            event_time=None if self._order is None else self._order.progress,
+            event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
         )
 
     def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
-        enumerator = self.enumerator
-        if self._order is not None and isinstance(enumerator, ReadsInStep):
-            read = map(enumerator.event_times_in, batch.splits())
-            waiting = enumerator.event_times_after(self._ledger.live)
-            self._order.advanced([times for times in read if times is not None], waiting)
-        if self._order is None or not isinstance(enumerator, DiscoveringEnumerator):
+        order = self._order
+        if order is None:
             return
-        postponed = [item.split for item in self._queues.splits()]
-        self._order.planned(
-            batch.splits(),
-            waiting=lambda: [*postponed, *enumerator._waiting_splits()],
-            left=len(postponed) + enumerator._waiting_count,
-            changes=enumerator._waiting_changes,
-            limits=limits,
-        )
+        enumerator, own = self.enumerator._read_now(batch.splits())
+        if isinstance(enumerator, ReadsInStep) and order.drift_ms:
+            read = [*map(enumerator.event_times_in, own), *map(event_time_of, batch.splits())]
+            _, live = self.enumerator._read_now(self._ledger.live)
+            order.advanced(filter(None, read), enumerator.event_times_after(live))
+        elif isinstance(enumerator, DiscoveringEnumerator) and enumerator._by_event_time:
+            postponed = [*self._ledger.live, *(item.split for item in self._queues.splits())]
+            order.planned(
+                batch.splits(),
+                waiting=lambda: self.enumerator._to_be_read([*postponed, *enumerator._waiting_splits()]),
+                left=len(postponed) + enumerator._waiting_count,
+                changes=(enumerator, enumerator._waiting_changes),
+                limits=limits,
+            )
+        else:
+            order.unfollowed()
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """The backlog that the enumerator knows of, and the splits that limits have postponed."""
@@ -516,7 +545,7 @@ class SourceCoordinator(Generic[SplitT]):
             data_losses=ledger.loss_count,
             backlog=self._backlog,
             sized=None if self._sizer is None else self._sizer.times.decided,
-            event_time=None if self._order is None else self._order.progress,
+            event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
             gauges=self._published,
         )

@@ -8,7 +8,7 @@ with which that holds at the end of every batch, as the limits will cut them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -28,6 +28,9 @@ from ..split import SourceSplit, size_of
 from .batch_limits import BatchBudget, Limits
 
 _NEVER_US = 2**63
+_NARROWER_BATCHES = "use smaller files, larger batches or eventTimeBucket"
+_LESS_DRIFT = "set a smaller maxEventTimeDrift"
+_LESS_OVERLAP = "set a smaller switchOverlap: the next source of the chain starts that much earlier"
 
 
 class EventTimeProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,11 +105,16 @@ def delays_ms(
     return list(accumulate(ends, lambda after, end: (end[0], max(after[1], end[1]))))
 
 
-def smallest_delay_ms(splits: Iterable[SourceSplit], options: Options) -> int:
-    """The smallest watermark delay that loses nothing of these splits, if they are read first, in order."""
+def smallest_delay_ms(splits: Sequence[SourceSplit], options: Options, next_us: int | None = None) -> int:
+    """The smallest watermark delay that loses nothing of these splits, if they are read first, in order.
+
+    Args:
+        next_us: the smallest time in the next source of a chain; None: there is none, or it is not known.
+    """
     limits = Limits.of(options) if _limits_are_known(options) else None
     ends = delays_ms(None, sorted(splits, key=place_of), limits)
-    return ends[-1][1] if ends else 0
+    latest_us = max((one.latest_us for one in map(event_time_of, splits) if one), default=None)
+    return max(ends[-1][1] if ends else 0, 0 if next_us is None else needed_delay_ms(latest_us, next_us))
 
 
 def _limits_are_known(options: Options) -> bool:
@@ -142,8 +150,11 @@ class EventTimeOrder:
     limits_are_known: bool
     drift_ms: int = 0
     _ends: list[tuple[int, int]] = field(default_factory=list, init=False)
-    # The number of changes, the limits and the number of waiting splits for which the ends are known.
-    _known_for: tuple[int, Limits | None, int] | None = field(default=None, init=False)
+    # What the next source of a chain needs.
+    _following_ms: int = field(default=0, init=False)
+    # The changes, the limits and the number of waiting splits for which the ends are known.
+    _known_for: tuple[Hashable, Limits | None, int] | None = field(default=None, init=False)
+    _is_followed: bool = field(default=True, init=False)
     _has_warned: bool = field(default=False, init=False)
 
     @classmethod
@@ -153,7 +164,7 @@ class EventTimeOrder:
         Args:
             progress: of earlier runs of the same query, whose watermark Spark keeps.
         """
-        if not options.get(EVENT_TIME_ORDER.name, False):
+        if not options[EVENT_TIME_ORDER]:
             return None
         delay_s, drift_s = options[WATERMARK_DELAY], options[MAX_EVENT_TIME_DRIFT]
         return cls(
@@ -164,24 +175,35 @@ class EventTimeOrder:
             limits_are_known=_limits_are_known(options),
         )
 
+    @property
+    def told(self) -> EventTimeProgress | None:
+        """The progress; None if the newest batch is of a source in a chain that is read in another order."""
+        return self.progress if self._is_followed else None
+
+    def unfollowed(self) -> None:
+        """A batch of such a source was planned: nobody knows where the watermark is from now on."""
+        self.progress, self._is_followed = EventTimeProgress(), False
+
     def planned(
         self,
         batch: Iterable[SourceSplit],
         *,
-        waiting: Callable[[], Sequence[SourceSplit]],
+        waiting: Callable[[], tuple[Sequence[SourceSplit], int | None]],
         left: int,
-        changes: int,
+        changes: Hashable,
         limits: Limits,
     ) -> None:
         """A batch was planned; warns, once, if the user's delay is too small.
 
         Args:
-            waiting: returns the splits that wait after it, in order; called only if it is not known how the
-                next batches end.
-            left: their number. changes: the number of times that splits were added to them or removed.
+            waiting: returns the splits that wait after it and will be read, in order, and the smallest time
+                in the next source of a chain, if it is known; called only if it is not known how the next
+                batches end.
+            left: the number of all that wait. changes: another value whenever splits were added or removed.
             limits: of this batch, and of the next ones unless batches size themselves.
         """
         batch = list(batch)
+        self._is_followed = True
         before = self.progress
         earliest_us = min((one.earliest_us for one in map(event_time_of, batch) if one), default=_NEVER_US)
         after = before.after(batch, self.watermark_delay_ms or 0)
@@ -190,12 +212,17 @@ class EventTimeOrder:
         while self._ends and self._ends[-1][0] > left:
             self._ends.pop()
         if not is_as_expected or (left and (not self._ends or self._ends[-1][0] != left)):
-            self._ends = delays_ms(after.latest_us, waiting(), known_limits)
+            rest, next_us = waiting()
+            ends, unread = delays_ms(after.latest_us, rest, known_limits), left - len(rest)
+            self._ends = [(number + unread, delay_ms) for number, delay_ms in ends]
+            last_us = after.after(rest, 0).latest_us
+            self._following_ms = 0 if next_us is None else needed_delay_ms(last_us, next_us)
         self._known_for = (changes, known_limits, left)
         to_come_ms = self._ends[-1][1] if self._ends else 0
-        smallest_ms = max(needed_delay_ms(before.latest_us, earliest_us), to_come_ms)
+        smallest_ms = max(needed_delay_ms(before.latest_us, earliest_us), to_come_ms, self._following_ms)
         self.progress = msgspec.structs.replace(after, smallest_delay_ms=smallest_ms)
-        self._warn()
+        is_of_switch = self._following_ms == smallest_ms > to_come_ms
+        self._warn(_LESS_OVERLAP if is_of_switch else _NARROWER_BATCHES)
 
     def advanced(self, read: Iterable[EventTimeRange], waiting: EventTimeRange | None) -> None:
         """A batch of ranges was planned whose splits advance in step; warns as :meth:`planned`.
@@ -206,7 +233,7 @@ class EventTimeOrder:
         Args:
             read: the times of the ranges. waiting: the times of all that waits after the batch.
         """
-        before = self.progress
+        before, self._is_followed = self.progress, True
         latest_us, needed_ms, late = before.latest_us, 0, before.late
         kept_ms = max(before.smallest_delay_ms, self.watermark_delay_ms or 0, self.drift_ms)
         for times in read:
@@ -220,9 +247,9 @@ class EventTimeOrder:
         self.progress = msgspec.structs.replace(
             before, latest_us=latest_us, smallest_delay_ms=needed_ms, late=late
         )
-        self._warn(in_step=True)
+        self._warn(_LESS_DRIFT)
 
-    def _warn(self, *, in_step: bool = False) -> None:
+    def _warn(self, remedy: str) -> None:
         smallest_ms, delay_ms = self.progress.smallest_delay_ms, self.watermark_delay_ms
         if self._has_warned or delay_ms is None or smallest_ms <= delay_ms:
             return
@@ -232,7 +259,5 @@ class EventTimeOrder:
             "%.3f s: Spark drops rows as late. Set withWatermark and watermarkDelay to at least that, or %s",
             delay_ms / 1000,
             smallest_ms / 1000,
-            "set a smaller maxEventTimeDrift"
-            if in_step
-            else "use smaller files, larger batches or eventTimeBucket",
+            remedy,
         )

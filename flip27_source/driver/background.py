@@ -5,6 +5,7 @@ Results wait in a mailbox until the coordinator's thread collects them.
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 from collections.abc import Callable, Iterable
@@ -21,6 +22,11 @@ MOST_UNDELIVERED = 1000
 """Maximum number of results in the mailbox; while it is reached, no further round starts."""
 ACTION_THREADS = 8
 """An action is mostly a single request to a file system or a service."""
+
+
+def _in_context() -> Callable[..., Any]:
+    """Calls a function so that its records of the log have the ids of the caller's (``log.about``)."""
+    return contextvars.copy_context().run
 
 
 class BackgroundRunner:
@@ -42,9 +48,8 @@ class BackgroundRunner:
         self._undelivered += 1
         with self._changed:
             self._first_rounds += 1
-        threading.Thread(
-            target=self._run, args=(work, handler, period_s, retry), name="flip27-async", daemon=True
-        ).start()
+        arguments = (self._run, work, handler, period_s, retry)
+        threading.Thread(target=_in_context(), args=arguments, name="flip27-async", daemon=True).start()
 
     def repeat(self, work: Callable[[], object], period_s: float) -> None:
         """Run ``work`` every ``period_s`` seconds and drop its result; an error is logged and retried."""
@@ -58,7 +63,7 @@ class BackgroundRunner:
                         "background work failed and is tried again in %.1f s: %s", period_s, kept_text(error)
                     )
 
-        threading.Thread(target=rounds, name="flip27-async", daemon=True).start()
+        threading.Thread(target=_in_context(), args=(rounds,), name="flip27-async", daemon=True).start()
 
     def drain(self, deliver: Deliver) -> None:
         """Pass the results that are in the mailbox now to ``deliver``, in order of arrival.
@@ -147,7 +152,9 @@ class ActionRunner:
             self._due.put(item)
             if len(self._started) < self._threads:
                 # Daemon threads: the process exits without waiting for them; actions are idempotent.
-                thread = threading.Thread(target=self._run, name="flip27-action", daemon=True)
+                thread = threading.Thread(
+                    target=_in_context(), args=(self._run,), name="flip27-action", daemon=True
+                )
                 self._started.append(thread)
                 thread.start()
 

@@ -1,40 +1,42 @@
 """One log line for each checkpoint: its splits, rows and bytes, the backlog, and how long it took.
 
-Spark starts the coordinator's process and does not configure Python's logging there; the environment
-variable FLIP27_LOG_LEVEL does.
+How long it took, and when discovery was last done, is in the driver's record too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.context import AsyncRunner, Handler
 from ..enumerator_context import RetryPolicy
-from ..errors import OptionError
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
-
-LEVEL_VARIABLE = "FLIP27_LOG_LEVEL"
+from ..snapshots.driver_epochs import WrittenCheckpoint
+from .driving import Driving
+from .environment import Environment
 
 
 class CheckpointLogLines:
     """Logs the checkpoints of one source.
 
     Args:
-        now_ms: the clock that measures the age of discovery.
+        driving: whose record has them too.
+
+    Attributes:
+        numbers: what the newest checkpoint took, for progress events.
     """
 
-    def __init__(self, uid: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, uid: str, driving: Driving, environment: Environment) -> None:
         self._uid = uid
-        self._now_ms = now_ms
+        self._driving = driving
+        self._now_ms, self._steady_ms = environment.now_ms, environment.steady_ms
+        self.numbers: dict[str, int] = {}
         self._discovered_ms: int | None = None
-        self._planning_s = 0.0
+        self._planning_ms = 0
 
     def watched(self, runner: AsyncRunner, hidden: Hidden) -> AsyncRunner:
         """``runner``, wrapped so that the end of each round is recorded as the time of discovery.
@@ -47,22 +49,30 @@ class CheckpointLogLines:
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
         """Measure the block, which plans a checkpoint."""
-        begun = time.perf_counter()
+        begun = self._steady_ms()
         yield
-        self._planning_s = time.perf_counter() - begun
+        self._planning_ms = self._steady_ms() - begun
 
     @contextlib.contextmanager
     def writing(self, pending: PendingCheckpoint[Any]) -> Iterator[None]:
         """Measure the block, which makes the checkpoint durable; log the checkpoint if it succeeds."""
-        begun = time.perf_counter()
+        begun = self._steady_ms()
         yield
+        write_ms = self._steady_ms() - begun
+        self.numbers = {"planningMs": self._planning_ms, "writeMs": write_ms}
+        self._driving.wrote(
+            WrittenCheckpoint(
+                checkpoint_id=pending.checkpoint_id, planning_ms=self._planning_ms, write_ms=write_ms
+            )
+        )
         if LOG.isEnabledFor(logging.INFO):
-            self._write_line(pending, time.perf_counter() - begun)
+            self._write_line(pending)
 
     def _discovered(self) -> None:
         self._discovered_ms = self._now_ms()
+        self._driving.discovered(self._discovered_ms)
 
-    def _write_line(self, pending: PendingCheckpoint[Any], writing_s: float) -> None:
+    def _write_line(self, pending: PendingCheckpoint[Any]) -> None:
         summary, discovered_ms = pending.summary, self._discovered_ms
         numbers = {
             "checkpoint": pending.checkpoint_id,
@@ -76,8 +86,8 @@ class CheckpointLogLines:
             ),
             # Not known before a round has ended.
             "discovery_age_ms": None if discovered_ms is None else max(0, self._now_ms() - discovered_ms),
-            "planning_ms": round(self._planning_s * 1000),
-            "write_ms": round(writing_s * 1000),
+            "planning_ms": self.numbers["planningMs"],
+            "write_ms": self.numbers["writeMs"],
         }
         shown = {name: "unknown" if value is None else value for name, value in numbers.items()}
         line = " ".join(f"{name}={value}" for name, value in shown.items())
@@ -102,25 +112,3 @@ class _WatchedRunner:
             return result
 
         self._runner.submit(self._hidden.in_errors(watched), handler, period_s, retry)
-
-
-def apply_log_level() -> None:
-    """Set the log level to FLIP27_LOG_LEVEL, if it is set; without other handlers, log to standard error.
-
-    Raises:
-        OptionError: FLIP27_LOG_LEVEL is not a level of Python's logging.
-    """
-    level = os.environ.get(LEVEL_VARIABLE, "")
-    if not level:
-        return
-    try:
-        LOG.setLevel(level.upper())
-    except ValueError as error:
-        raise OptionError(
-            f"the environment variable {LEVEL_VARIABLE} is {level!r}, which is not a Python logging level",
-            remedy=f"set {LEVEL_VARIABLE} to DEBUG, INFO, WARNING or ERROR, or unset it",
-        ) from error
-    if not LOG.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        LOG.addHandler(handler)

@@ -34,9 +34,11 @@ from ..snapshots.driver_epochs import RENEWED_EVERY_MS
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..source import Source
-from ..source_options import REQUEST_INTERVAL
+from ..source_options import REQUEST_INTERVAL, SAVEPOINT
+from ..spans import add_to_current
 from .background import ActionRunner, BackgroundRunner
 from .background_cleaner import BackgroundCleaner
+from .batch_traces import BatchTraces
 from .checkpoint_log_lines import CheckpointLogLines
 from .driving import Driving
 from .environment import Environment
@@ -70,6 +72,7 @@ class Cycle:
         run: the coordinator; None before the first cycle, and after an error.
         requests: edits and savepoints that wait.
         driving: whether this process drives the lineage.
+        traces: the spans of the batches.
     """
 
     _source: Source
@@ -82,6 +85,7 @@ class Cycle:
     _cleaner: BackgroundCleaner
     _environment: Environment
     _hidden: Hidden
+    traces: BatchTraces
     _checkpoint_log: CheckpointLogLines = field(init=False)
     _limits: Limits = field(init=False)
     _savepoint: RestoredSavepoint | None = field(default=None, init=False)
@@ -90,11 +94,12 @@ class Cycle:
     _trigger_ms: tuple[int, int] = field(default=(0, 0), init=False)
     _batch_began_ms: tuple[int, int] | None = field(default=None, init=False)
     _horizons: Horizons | None = field(default=None, init=False)
+    _restored: dict[str, int] = field(default_factory=dict, init=False)
     at: Offset = field(default=INITIAL_OFFSET, init=False)
     run: Run | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._checkpoint_log = CheckpointLogLines(self._source.uid, self._environment.now_ms)
+        self._checkpoint_log = CheckpointLogLines(self._source.uid, self.driving, self._environment)
         self._limits = Limits.of(self._source.options)
 
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:
@@ -120,6 +125,8 @@ class Cycle:
             if before is None or may_pass(error):
                 raise
             pending = self._plan_without_edits(before, error, limits)
+        if pending is None:
+            self.traces.planned_nothing()
         end = None if pending is None else self._write(pending, start)
         if self._horizons is not None:
             self._horizons.planned(pending, self.at.lineage)
@@ -148,7 +155,13 @@ class Cycle:
             )  # fmt: skip
             self.run.coordinator.enumerator.notify_checkpoint_aborted(self.at.checkpoint_id)
         self.end()
+        is_from_savepoint = offset.is_initial and self._source.options.is_set(SAVEPOINT)
+        with self.traces.restoring(offset, savepoint=is_from_savepoint):
+            return self._restore(offset)
+
+    def _restore(self, offset: Offset) -> SourceCoordinator[Any]:
         self.driving.check()
+        begun_ms = self._environment.steady_ms()
         self._savepoint = None
         if offset.is_initial:
             self._savepoint = self._restorer.savepoint()
@@ -164,7 +177,18 @@ class Cycle:
         coordinator = self._begin(state)
         if self._savepoint is not None:
             self._savepoint.complete(coordinator)
+        if state is not None:
+            size = self._storage.newest_bytes if self._savepoint is None else self._savepoint.stored_bytes
+            self._restored = {"restoreMs": self._environment.steady_ms() - begun_ms, "restoreBytes": size}
+            add_to_current(state_bytes=size)
         return coordinator
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What this run's restore and its newest checkpoint took, for progress events."""
+        size = self._storage.newest_bytes
+        known = {"checkpointBytes": size} if size else {}
+        return self._checkpoint_log.numbers | self._restored | known
 
     def repeat(self, offset: Offset) -> None:
         """Spark repeats a batch after a restart, maybe for hours: show others that this driver is alive."""
@@ -190,12 +214,13 @@ class Cycle:
         coordinator, pending = self.run.coordinator, self.run.coordinator.pending
         if pending is None or pending.checkpoint_id != offset.checkpoint_id:
             return
-        if self._reports is not None:
-            self._reports.collect(coordinator, pending, offset)
-        self._measure(coordinator)
-        coordinator.complete(offset.checkpoint_id)
-        self.driving.completed(offset)
-        self.requests.completed(pending.snapshot.metadata, offset)
+        with self.traces.committing(offset):
+            if self._reports is not None:
+                self._reports.collect(coordinator, pending, offset)
+            self._measure(coordinator)
+            coordinator.complete(offset.checkpoint_id)
+            self.driving.completed(offset)
+            self.requests.completed(pending.snapshot.metadata, offset)
 
     def _measure(self, coordinator: SourceCoordinator[Any]) -> None:
         """Tell the coordinator how long the complete batch took, if it was planned in this run."""
@@ -243,7 +268,7 @@ class Cycle:
             runner.close()
             raise
         perform = self._hidden.in_errors(_performing(coordinator.enumerator, self.driving))
-        actions = self._environment.new_actions(perform)
+        actions = self._environment.new_actions(self.traces.performing(perform))
         self.run = Run(coordinator=coordinator, runner=runner, actions=actions)
         coordinator.start()
         return coordinator
@@ -305,6 +330,7 @@ class Cycle:
         if due:
             # The state of a driver that has taken over may no longer contain these actions.
             self.driving.check()
+            self.traces.acting(len(due))
             run.actions.submit(due)
         for number, error in run.actions.drain():
             run.coordinator.action_ended(number, error)
@@ -319,10 +345,11 @@ class Cycle:
         while True:
             if horizons is not None:
                 horizons.before_planning(self.at.lineage)
-            with self._checkpoint_log.planning():
+            checkpoint_id = run.coordinator.last_checkpoint_id + 1
+            with self._checkpoint_log.planning(), self.traces.planning(checkpoint_id):
                 run.runner.drain(run.coordinator.handle_result)
                 pending = run.coordinator.checkpoint(
-                    self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1),
+                    self.requests.next_checkpoint(checkpoint_id),
                     bounds,
                     self._environment.steady_ms(),
                     is_first=self._savepoint is not None and self.at.is_initial,
@@ -337,17 +364,20 @@ class Cycle:
         self.driving.check()
         savepoint = self._savepoint if parent.is_initial else None
         with self._checkpoint_log.writing(pending):
-            self.at = self._storage.write(
-                pending,
-                parent=parent,
-                restored_from=None if savepoint is None else savepoint.savepoint.name,
-                epoch=self.driving.epoch,
-            )
-            if savepoint is not None and not self._settings.one_batch:
-                savepoint.first_written(self.at, self._storage.store)
-            self._batch_began_ms = self._trigger_ms
-            self.driving.wrote_first(self.at)
-            self.requests.written(self.at)
+            with self.traces.writing(pending):
+                self.at = self._storage.write(
+                    pending,
+                    parent=parent,
+                    restored_from=None if savepoint is None else savepoint.savepoint.name,
+                    epoch=self.driving.epoch,
+                )
+                add_to_current(state_bytes=self._storage.newest_bytes or None)
+                if savepoint is not None and not self._settings.one_batch:
+                    savepoint.first_written(self.at, self._storage.store)
+                self._batch_began_ms = self._trigger_ms
+                self.driving.wrote_first(self.at)
+                self.requests.written(self.at)
+            self.traces.written(self.at)
         return self.at
 
     def _state_after(self, name: CheckpointName) -> Snapshot[Any]:

@@ -5,12 +5,23 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 
 from __future__ import annotations
 
-from ..snapshots.driver_epochs import MOST_FAILED, DriverEpoch, FailedCheckpoint
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import kept_words
+from ..snapshots.driver_epochs import (
+    MOST_FAILED,
+    MOST_WRITTEN,
+    DriverEpoch,
+    FailedCheckpoint,
+    WrittenCheckpoint,
+)
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
 from .environment import Environment
 
 _CHECKED_FOR_MS = 1000
+_LARGEST_STORED = 2**63 - 1
 
 
 class Driving:
@@ -31,7 +42,14 @@ class Driving:
         # When this run has claimed epochs that do not stand: their files may exist all the same.
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
-        self._failed: tuple[FailedCheckpoint, ...] = ()
+        # What the records of this driver show besides; threads replace values, and no key is ever new.
+        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": (), "numbers": {}}
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """What was told last."""
+        numbers: Mapping[str, Any] = self._notes["numbers"]
+        return numbers
 
     @property
     def epoch(self) -> int:
@@ -59,7 +77,7 @@ class Driving:
                 now_ms,
                 at="" if is_first else None,
                 is_renewed=self._is_renewed,
-                failed=self._failed,
+                notes=self._notes,
                 process=self._environment.process,
             )
             self._vain_ms.remove(now_ms)
@@ -106,9 +124,19 @@ class Driving:
 
     def noted(self, failure: FailedCheckpoint) -> None:
         """A checkpoint has failed: the records of this driver show it."""
-        self._failed = (*self._failed, failure)[-MOST_FAILED:]
-        if self._epoch is not None:
-            self._epoch.failed = self._failed
+        self._notes["failed"] = (*self._notes["failed"], failure)[-MOST_FAILED:]
+
+    def wrote(self, written: WrittenCheckpoint) -> None:
+        """A checkpoint is durable: the records of this driver show how long it took."""
+        self._notes["written"] = (*self._notes["written"], written)[-MOST_WRITTEN:]
+
+    def discovered(self, now_ms: int) -> None:
+        """The enumerator has found out what is new. Runs on any thread."""
+        self._notes["discovered_ms"] = now_ms
+
+    def told(self, numbers: Mapping[str, Any]) -> None:
+        """What progress events tell: the records of this driver tell it to those who read the state."""
+        self._notes["numbers"] = _storable(numbers)
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""
@@ -135,3 +163,12 @@ class Driving:
             claim.end()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON in UTF-8 can have it: authors may use any names and numbers."""
+    if isinstance(value, Mapping):
+        return {kept_words(name): _storable(item) for name, item in value.items()}
+    if isinstance(value, str):
+        return kept_words(value)
+    return float(value) if isinstance(value, int) and abs(value) > _LARGEST_STORED else value

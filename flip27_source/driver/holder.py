@@ -14,7 +14,7 @@ from ..coordination.coordinator import SourceCoordinator
 from ..coordination.edit_effects import Editing
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
-from ..enumerator_context import Boundedness
+from ..enumerator_context import COORDINATORS_NUMBERS, Boundedness
 from ..errors import OptionError, StateLocationError
 from ..file_systems.secrets_in_texts import Hidden
 from ..file_systems.url_credentials import masked
@@ -23,6 +23,7 @@ from ..segment import Segment
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument, StoredAssignment
+from ..snapshots.driver_epochs import RENEWED_EVERY_MS
 from ..snapshots.offsets import Offset
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.source_identity import identity_of
@@ -36,6 +37,7 @@ from ..source_options import (
     TOLERABLE_FAILED_CHECKPOINTS,
 )
 from .background_cleaner import BackgroundCleaner
+from .batch_traces import BatchTraces
 from .cycle import Cycle
 from .driving import Driving
 from .environment import Environment
@@ -43,6 +45,9 @@ from .reports import SubtaskReports, report_demand, report_place
 from .requests import Requests
 from .restored_state import StateRestorer
 from .tolerated_failures import ToleratedFailures
+
+MOST_GAUGES = 100
+"""How many gauges of an enumerator progress events and the driver's record have, by name."""
 
 
 class CoordinatorHolder:
@@ -97,10 +102,13 @@ class CoordinatorHolder:
         )
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
+        self._environment = environment
+        self._told_ms = 0
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         hidden = Hidden(storage_options)
+        traces = BatchTraces(source, one_batch=one_batch)
         self._failures = ToleratedFailures(
-            options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment, hidden
+            options[TOLERABLE_FAILED_CHECKPOINTS], self._driving, environment, hidden, traces
         )
         requests = Requests(
             shared,
@@ -126,6 +134,7 @@ class CoordinatorHolder:
             self._cleaner,
             environment,
             hidden,
+            traces,
         )
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
@@ -136,6 +145,10 @@ class CoordinatorHolder:
             limits: additional limits for this batch; None for all available data.
         """
         offset = self._failures.tried(lambda: self.cycle.next(self._offset(start), limits))
+        now_ms = self._environment.steady_ms()
+        if offset is not None or now_ms - self._told_ms >= RENEWED_EVERY_MS:
+            self._told_ms = now_ms
+            self._driving.told(self._numbers())
         return start if offset is None else offset.to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[PlannedSubtask]:
@@ -151,8 +164,10 @@ class CoordinatorHolder:
             (*item, self._checked_plan(*item), self._demanded(*item))
             for item in self._storage.plans_between(first, last)
         ]
+        traceparent = None
         if first != last:  # Spark before 4.2 asks so for the position of a restart
             self.cycle.repeat(last)
+            traceparent = self.cycle.traces.parent_of_tasks(last)
         return [
             PlannedSubtask(
                 contract=contract_version(),
@@ -165,6 +180,8 @@ class CoordinatorHolder:
                 savepoint=savepoint_of(offset, document),
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
+                traceparent=traceparent,
+                document=offset.document,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments
@@ -218,16 +235,26 @@ class CoordinatorHolder:
         """The backlog, for Spark's progress events; None before the first checkpoint."""
         if self.cycle.run is None:
             return None
-        numbers: dict[str, Any] = {**self.cycle.run.coordinator.gauges}
+        return {**self._numbers(), "source": self._source.description}
+
+    def _numbers(self) -> dict[str, Any]:
+        """The numbers of the source now; none before the first checkpoint."""
+        if self.cycle.run is None:
+            return {}
+        coordinator = self.cycle.run.coordinator
+        gauges: dict[str, Any] = coordinator.gauges
+        for name in sorted(gauges.keys() - COORDINATORS_NUMBERS)[MOST_GAUGES:]:
+            del gauges[name]
+        numbers = {**gauges, **self.cycle.numbers, **self._failures.numbers}
         if self._reports is not None:
             numbers |= self._reports.numbers
-        if self._failures.count:
-            numbers["failedCheckpoints"] = self._failures.count
+        if coordinator.parts:
+            numbers["parts"] = coordinator.parts
         known = {
             name: masked(value) if isinstance(value, str) else value
             for name, value in sorted(numbers.items())
         }
-        return {**known, "checkpoint": self.cycle.at.checkpoint_id, "source": self._source.description}
+        return {**known, "checkpoint": self.cycle.at.checkpoint_id}
 
     def look_for_requests(self) -> None:
         """Look for edits and savepoints now, and not only at the next ``requestInterval``."""
@@ -240,6 +267,7 @@ class CoordinatorHolder:
         """End the run: stop background work and close the coordinator."""
         self.cycle.end()
         self._driving.end(self._failures.error)
+        self.cycle.traces.close()
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # For an idle stream Spark passes the last offset many times a second.

@@ -30,6 +30,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
+from ..spans import part_of_current
 
 MAX_FAILED_READS = 3
 """After this number of failed reads a request is marked as failed; a single read may fail because of the
@@ -239,7 +240,8 @@ class Requests:
             return
         problem: Exception | None = None
         try:
-            self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
+            with part_of_current("savepoint"):
+                self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
             problem = error
         self._answer(answered, problem)

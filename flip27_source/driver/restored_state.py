@@ -65,6 +65,10 @@ class RestoredSavepoint:
         # The watermark of a new query begins again.
         self.snapshot: Snapshot[Any] = replace(found, actions=(), delayed=(), event_time=None)
 
+    @property
+    def stored_bytes(self) -> int:
+        return self.savepoint.document.stored_bytes
+
     def complete(self, coordinator: SourceCoordinator[Any]) -> None:
         """Process the reports that are stored with the savepoint."""
         pending = coordinator.pending
@@ -142,13 +146,15 @@ class StateRestorer:
     def take_over(self, offset: Offset) -> None:
         """Drive the lineage, unless another driver has continued it since :meth:`restored`.
 
-        This driver may have been suspended meanwhile.
+        This driver may have been suspended meanwhile, or its state may have been removed.
 
         Raises:
             StaleDriverError: another driver has committed checkpoints in the meantime.
+            MissingStateError: its checkpoint no longer exists.
         """
         self._driving.take_over(offset)
         try:
+            self._check_there(offset)
             if self._committed_after(offset) not in (None, self._committed):
                 raise StaleDriverError(
                     f"another driver has continued {offset.lineage} while this one restored checkpoint "
@@ -164,11 +170,15 @@ class StateRestorer:
         """Drive the lineage while the batch that ends at an offset is repeated; False if that is not known.
 
         This driver may have been suspended, or Spark's checkpoint may be an older copy.
+
+        Raises:
+            MissingStateError: its checkpoint no longer exists.
         """
         if self._committed_after(offset, or_beside=True) is not None:
             return False
         self._driving.take_over(offset)
         try:
+            self._check_there(offset)
             is_newest = self._committed_after(offset, or_beside=True) is None
         except BaseException:
             self._driving.give_back()
@@ -199,6 +209,14 @@ class StateRestorer:
         if self._storage.store is None or offset.lineage is None or offset.name is None:
             return False
         return offset.name in self._storage.lineage(offset.lineage).reports()
+
+    def _check_there(self, offset: Offset) -> None:
+        """Once this driver has claimed the lineage, ``flip27 retire`` removes nothing of it any more."""
+        if self._storage.store is None or offset.lineage is None or offset.name is None:
+            return
+        lineage = self._storage.lineage(offset.lineage)
+        if offset.name not in lineage.names():  # a listing may be late
+            lineage.document_bytes(offset.name)
 
     def _committed_after(self, offset: Offset, *, or_beside: bool = False) -> CheckpointName | None:
         if self._storage.store is None or offset.lineage is None or offset.name is None:

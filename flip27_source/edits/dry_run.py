@@ -25,10 +25,19 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
 from ..state_tables.predicates import Predicate
 from ..state_tables.split_rows import DROPPED, UNDONE
-from .selection import UNREAD, Candidate, Change, Selection, live, planned, quarantined, to_be_read
+from .selection import (
+    LEFT_ALONE,
+    UNREAD,
+    Candidate,
+    Change,
+    Selection,
+    live,
+    planned,
+    quarantined,
+    to_be_read,
+)
 from .state_copy import StateCopy
 
-_LEFT_ALONE = "is left alone"
 _AGAIN = "rows that were already delivered are delivered again"
 _POSITIONS = (
     "rows are delivered again if the new position is before the old one, and skipped if it is after it"
@@ -47,12 +56,17 @@ class EditPlan:
     Attributes:
         changes: split by split, as of the newest checkpoint.
         notes: further consequences of the edit.
+        at: that checkpoint. waiting: the ids of the edits that waited, and are applied first.
+        dropped_actions: number of side effects that are dropped because their data is read again.
     """
 
     request: EditRequest
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
     lineage: Lineage
+    at: CheckpointName
+    waiting: tuple[str, ...] = ()
+    dropped_actions: int = 0
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -92,41 +106,77 @@ def plan(
         EditError: the edit is not possible, or selects something that does not exist.
         StateLocationError, OptionError, StateError: the state cannot be found or read.
     """
-    chosen = _operation(operation)
-    options = dict(storage_options or {})
-    lineage_found = only_lineage(state, lineage, options)
-    copy = StateCopy(lineage_found, options)
+    chosen, options = _operation(operation), dict(storage_options or {})
+    return plan_on(
+        StateCopy(only_lineage(state, lineage, options), options),
+        chosen,
+        why=why,
+        who=who,
+        selection=Selection(
+            split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
+        ),
+        to_checkpoint=to_checkpoint,
+        to_time=to_time,
+        position=position,
+    )
+
+
+def plan_on(
+    copy: StateCopy,
+    operation: EditOperation,
+    *,
+    why: str,
+    who: str | None,
+    selection: Selection,
+    to_checkpoint: int | None = None,
+    to_time: dt.datetime | None = None,
+    position: Mapping[str, Any] | NamedPosition | None = None,
+) -> EditPlan:
+    """As :func:`plan`, on a copy of the state, which stays as it is."""
     if not why.strip():
         raise EditError("an edit needs a reason, which the history shows", remedy="give the reason (--why)")
-    selection = Selection(
-        split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
-    )
     request = EditRequest(
         request_id=str(uuid.uuid4()),
-        lineage=lineage_found.folder,
-        operation=chosen,
-        who=who or f"{getpass.getuser()}@{socket.gethostname()}",
+        lineage=copy.lineage.folder,
+        operation=operation,
+        who=who or own_name(),
         why=why,
         requested_us=time.time_ns() // 1000,
         selected=str(selection),
-        position=_fields_at(position, copy) if isinstance(position, NamedPosition) else position,
+        position=fields_at(position, copy) if isinstance(position, NamedPosition) else position,
     )
-    if chosen is EditOperation.REWIND:
+    if operation is EditOperation.REWIND:
         request = _rewinding(copy, request, selection, to_checkpoint, _aware(to_time))
         candidates: list[Candidate] = []
     else:
         if to_checkpoint is not None or to_time is not None:
             raise EditError(
-                f"{chosen} takes no checkpoint or time to go back to",
+                f"{operation} takes no checkpoint or time to go back to",
                 remedy="remove it: only rewind takes one",
             )
-        _check(chosen, selection, request.position)
+        _check(operation, selection, request.position)
         candidates = _candidates(copy, request, selection)
         request = _selecting(request, candidates)
+    return _shown(copy, request, candidates)
+
+
+def plan_again(copy: StateCopy, request: EditRequest) -> EditPlan:
+    """What exactly this request does to a copy of the state; raises as :func:`plan` does."""
+    candidates: list[Candidate] = []
+    plans = {name: frozenset(ids) for name, ids in request.plans.items()}
+    if request.operation is not EditOperation.REWIND:
+        named = (*request.split_ids, *(name for ids in request.plans.values() for name in ids))
+        candidates = _candidates(copy, request, Selection(split_ids=tuple(dict.fromkeys(named))))
+    if request.operation is EditOperation.REPLAY:
+        candidates = [item for item in candidates if item.split_id in plans.get(str(item.name), ())]
+    return _shown(copy, request, candidates)
+
+
+def _shown(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -> EditPlan:
     edited = _edited(copy, request)
     changes = _changes(copy, request, candidates, edited)
     # The others may have become possible to change by then, and the edit only does what is shown.
-    changed = {change.split_id for change in changes if not change.then.startswith(_LEFT_ALONE)}
+    changed = {change.split_id for change in changes if not change.is_left_alone}
     candidates = [item for item in candidates if item.split_id in changed]
     return EditPlan(
         request=_selecting(request, candidates),
@@ -136,9 +186,17 @@ def plan(
             *edited.notes,
             *_notes_on_actions(copy, changes, edited.dropped_actions),
         ),
-        lineage=lineage_found,
-        storage_options=options,
+        lineage=copy.lineage,
+        at=copy.name,
+        waiting=tuple(edit.request_id for edit in copy.waiting_edits),
+        dropped_actions=edited.dropped_actions,
+        storage_options=copy.storage_options,
     )
+
+
+def own_name() -> str:
+    """The author of an edit that names none: user and host."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _edited(copy: StateCopy, request: EditRequest) -> Edited[Any]:
@@ -162,18 +220,22 @@ def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, 
             f"{redacted(state)} contains several lineages: {', '.join(item.name for item in lineages)}",
             remedy="choose one (--lineage)",
         )
-    (chosen,) = lineages
-    if chosen.is_savepoint:
+    return editable(lineages[0])
+
+
+def editable(lineage: Lineage) -> Lineage:
+    """The lineage; raises EditError if no query can continue with it, or its state cannot be edited."""
+    if lineage.is_savepoint:
         raise EditError(
-            f"{redacted(state)} is a savepoint, which never changes",
+            f"{lineage.name} is a savepoint, which never changes",
             remedy="start a query from the savepoint, and edit the state of that query",
         )
-    if chosen.parent is None:
+    if lineage.parent is None:
         raise EditError(
-            f"the state of {chosen.name} is inside Spark's offset log, where it cannot be edited",
+            f"the state of {lineage.name} is inside Spark's offset log, where it cannot be edited",
             remedy="edits need a state location: set stateLocation on a new query",
         )
-    return chosen
+    return lineage
 
 
 def _operation(given: EditOperation | str) -> EditOperation:
@@ -189,7 +251,8 @@ def _aware(given: dt.datetime | None) -> dt.datetime | None:
     return None if given is None else given.astimezone(dt.UTC)
 
 
-def _fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
+def fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
+    """The fields of a split at a named position; raises EditError if the source has no such position."""
     if copy.kind is None or not issubclass(copy.kind, NamesPositions):
         raise EditError(
             f"positions of the enumerator {copy.head.source.enumerator} have no names"
@@ -296,14 +359,14 @@ def _changes(
         left, listed = [], _listed(copy, candidates)
     for item in listed:
         if item.split in left:
-            changes.append(_change(item, f"{_LEFT_ALONE}: an older one with this id is read first"))
+            changes.append(_change(item, f"{LEFT_ALONE}: an older one with this id is read first"))
         elif item.split_id in changed:
             changes.append(_change(item, _then(copy, request, item, live_now.get(item.split_id))))
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
             changes.append(_change(item, "is never read, if the enumerator can skip splits that it holds"))
         elif item.split_id in edited.left_alone:
-            changes.append(_change(item, f"{_LEFT_ALONE}: {edited.left_alone[item.split_id]}"))
-    if all(change.then.startswith(_LEFT_ALONE) for change in changes):
+            changes.append(_change(item, f"{LEFT_ALONE}: {edited.left_alone[item.split_id]}"))
+    if all(change.is_left_alone for change in changes):
         reasons = "; ".join(f"{change.split_id} {change.then}" for change in changes[:3])
         raise EditError(
             f"{request.operation} would change nothing: {reasons}",
@@ -358,6 +421,7 @@ def _notes(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
         case EditOperation.REWIND:
             back_to = _checkpoint_id(request)
             yield f"the source goes back from checkpoint {copy.name.checkpoint_id} to {back_to}"
+            yield "batches that come before the edit is applied are undone too"
             yield _AGAIN
         case EditOperation.REPLAY:
             yield _AGAIN

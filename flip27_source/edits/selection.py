@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import EditError
@@ -15,6 +15,8 @@ from ..state_tables.split_rows import DROPPED, LIVE, QUARANTINED, RETURNED, WAIT
 from .state_copy import StateCopy
 
 _SHOWN = 10
+LEFT_ALONE = "is left alone"
+"""So begins what becomes of a split that an edit does not change; the reason follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,11 @@ class Change:
     then: str
     checkpoint_id: int | None = None
 
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the edit does not change the split."""
+        return self.then.startswith(LEFT_ALONE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -42,6 +49,7 @@ class Candidate:
         text: its JSON.
         now: its current status.
         name, made_ms: name and time of the checkpoint whose batch contained it; None if no batch did.
+        split_id: its id; its JSON if only its class, which is not known, could compute the id.
     """
 
     split: Any
@@ -49,12 +57,10 @@ class Candidate:
     now: str
     name: CheckpointName | None = None
     made_ms: int | None = None
+    split_id: str = field(init=False)
 
-    @property
-    def split_id(self) -> str:
-        """Its id; its JSON if only its class, which is not known, could compute the id."""
-        split_id: str = self.split.split_id
-        return split_id
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "split_id", self.split.split_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,10 @@ class Selection:
     glob: str | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
+    _ids: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ids", frozenset(self.split_ids))
 
     @property
     def is_empty(self) -> bool:
@@ -80,7 +90,7 @@ class Selection:
     @property
     def asked(self) -> Predicate:
         """The predicate that limits what is read."""
-        return Predicate(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
+        return Predicate(split_ids=self._ids) if self.split_ids else EVERYTHING
 
     def __str__(self) -> str:
         ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
@@ -93,7 +103,7 @@ class Selection:
     def has(self, candidate: Candidate) -> bool:
         split_id = candidate.split_id
         return (
-            (not self.split_ids or split_id in self.split_ids)
+            (not self.split_ids or split_id in self._ids)
             and (self.glob is None or fnmatch.fnmatchcase(split_id, self.glob))
             and (not self.has_time or self._is_in_time(candidate.made_ms))
         )

@@ -24,6 +24,7 @@ from ..coordination.report_results import ReportResults
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand, SubtaskReport
 from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import NamesPositions
 from ..errors import EditError, StateError
 from ..reader import YieldsProgress
 from ..segment import Segment
@@ -51,6 +52,7 @@ class StateCopy:
     """
 
     def __init__(self, lineage: Lineage, storage_options: Mapping[str, Any]) -> None:
+        self.lineage, self.storage_options = lineage, storage_options
         self.history = History(lineage.store(storage_options), lineage)
         self.line: Ancestry = self.history.line()
         head = self.history.head(self.line)
@@ -133,9 +135,12 @@ class StateCopy:
         return bytes(self.codec.encode_split(split)).decode()
 
     def position_of(self, split: Any) -> str:
-        """The split at its position, by the names that its source gives fields; without names, as JSON."""
+        """The split at its position: in words, by the names that its source gives fields, or as JSON."""
         text, names = self.text_of(split), self.codec.position_names
-        return position_text(msgspec.json.decode(text), names) if names else text
+        fields = msgspec.json.decode(text)
+        named = self.kind is not None and issubclass(self.kind, NamesPositions)
+        said = self.kind.position_said(fields) if named else None  # type: ignore[union-attr]
+        return said or (position_text(fields, names) if names else text)
 
     def unassigned(self) -> Iterator[Any]:
         """The splits that the enumerator holds, as far as they can be told here."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
-from ..coordination.edit_values import EditRequest
+from ..coordination.edit_values import AppliedEdit, Edit, EditRequest
 from ..errors import EditError
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox
@@ -46,6 +47,50 @@ class WithdrawnEdit:
     is_certain: bool = True
     error: str | None = None
 
+    @property
+    def said(self) -> str:
+        """The result in a sentence."""
+        if self.applied_in is None:
+            return f"withdrawn: {self.request_id}" + (
+                "" if self.error is None else f", which had failed: {self.error}"
+            )
+        said = (
+            f"{self.request_id} was applied by checkpoint {self.applied_in}: to undo it, edit the state again"
+        )
+        if not self.is_certain:
+            said += "; or it is withdrawn, if the query restarts from before that checkpoint: see its history"
+        return said
+
+
+class Outcome(StrEnum):
+    """What has become of a request."""
+
+    WAITING = "waiting"
+    APPLIED = "applied"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What has become of one request.
+
+    Attributes:
+        request: None if it cannot be read.
+        applied: its result; None until a checkpoint has answered it.
+        checkpoint: that checkpoint. is_certain: whether its batch is known to be complete; if not, and the
+            query restarts from before it, the request waits again.
+        reason: why it was refused, has failed, or cannot be read.
+    """
+
+    request_id: str
+    outcome: Outcome
+    request: Edit | None
+    applied: AppliedEdit | None = None
+    checkpoint: CheckpointName | None = None
+    is_certain: bool = True
+    reason: str | None = None
+
 
 def submit(plan: EditPlan) -> str:
     """Submit a plan; returns the id of the request.
@@ -68,12 +113,13 @@ def pending(
     *, state: str, lineage: str | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> list[PendingEdit]:
     """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
-    return _pending(*_opened(state, lineage, storage_options))
+    mailbox, history = _opened(state, lineage, storage_options)
+    return _pending(mailbox, lambda: _applied(history))
 
 
-def _pending(mailbox: Mailbox, history: History) -> list[PendingEdit]:
+def _pending(mailbox: Mailbox, find: Callable[[], Mapping[str, CheckpointName]]) -> list[PendingEdit]:
     requests = mailbox.waiting()
-    applied = _applied(history) if requests.edits else {}
+    applied = find() if requests.edits else {}
     waiting = []
     for item in requests.edits:
         name = applied.get(item.request_id)
@@ -103,8 +149,9 @@ def withdraw(
             checkpoint.
     """
     mailbox, history = _opened(state, lineage, storage_options)
-    existing = {item.request_id: item.error for item in _pending(mailbox, history)}
-    name = mailbox.withdraw(request_id, [*existing, *_applied(history)], EditError)
+    known = _applied(history)
+    existing = {item.request_id: item.error for item in _pending(mailbox, lambda: known)}
+    name = mailbox.withdraw(request_id, [*existing, *known], EditError)
     # Read after the deletion: the query may have applied the edit in between.
     applied_in = _applied(history).get(name)
     return WithdrawnEdit(
@@ -123,6 +170,45 @@ def _opened(
     store = chosen.store(options)
     assert store is not None
     return Mailbox(store, chosen.folder), History(store, chosen)
+
+
+def fates(history: History, known: dict[CheckpointName, tuple[AppliedEdit, ...]]) -> list[Fate]:
+    """What has become of the requests that wait, have failed, or that a retained checkpoint has answered.
+
+    Those that wait are first, in their order, then those that have failed, then the others, newest first.
+
+    Args:
+        known: the edits of checkpoints that were read before; this adds to it.
+    """
+    line = history.line()
+    answered: dict[str, Fate] = {}
+    for name in reversed(line.names):
+        if name not in known:
+            document = history.document(name)
+            known[name] = () if document is None else tuple(document.raw.edits)
+        for edit in known[name]:
+            answered[edit.request_id] = Fate(
+                request_id=edit.request_id,
+                outcome=Outcome.APPLIED if edit.refused is None else Outcome.REFUSED,
+                request=edit,
+                applied=edit,
+                checkpoint=name,
+                is_certain=line.status[name] == COMPLETE,
+                reason=edit.refused,
+            )
+    for gone in known.keys() - line.status.keys():
+        del known[gone]
+    there = [
+        Fate(
+            request_id=item.request_id,
+            outcome=Outcome.WAITING if item.error is None else Outcome.FAILED,
+            request=item.request,
+            reason=item.error,
+        )
+        for item in _pending(Mailbox(history.stored.store, history.stored.folder), dict)
+        if item.request_id not in answered
+    ]
+    return [*there, *answered.values()]
 
 
 def _applied(history: History) -> dict[str, CheckpointName]:

@@ -25,6 +25,7 @@ from .events_and_losses import LossReports, SentEvents
 from .quarantine import Quarantine
 from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
+from .task_spans import traced
 
 
 def read_subtask(
@@ -38,7 +39,7 @@ def read_subtask(
     if store is None and planned.state is not None:
         store = LocalStore(planned.state)
     try:
-        yield from _read(source, planned, context, store)
+        yield from traced(source, planned, context, _read(source, planned, context, store))
     except NewColumnsError as error:
         from ..schemas.source_schema import with_new_columns
 

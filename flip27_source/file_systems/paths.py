@@ -34,7 +34,7 @@ _SSH = frozenset({"sftp", "ssh"})
 _WEB = frozenset({"http", "https"})
 _GONE = frozenset({404, 410})
 
-_LOCAL = re.compile("(?:file|local):")
+_LOCAL = re.compile("(?:file|local):", re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _CHAIN = re.compile(r"::[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
@@ -117,7 +117,7 @@ def open_file_system(
         raise error_type(
             f"{what} {redacted(url)} cannot be opened: "
             f"{Hidden(storage_options).in_text(error_text(error, url))}",
-            remedy="check the URL's protocol, and install its package "
+            remedy="check the URL's protocol, which is in lower case, and install its package "
             "(for example pip install 'flip27-source[s3]')",
         ) from None  # the original text may contain the password
     return file_system, name

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from ..errors import Flip27Error, text_of
 from ..options import maybe_json
-from .url_credentials import is_secret_name, without_users
+from .url_credentials import is_secret_name, without_basic, without_users
 
 T = TypeVar("T")
 
@@ -20,7 +20,8 @@ _ESCAPED = re.compile("%[0-9A-F]{2}")
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
 _CREDENTIAL_ENDINGS = (
     "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
-    "authorization", "cookie", "signature", "connection_string", "connectionstring", "headers",
+    "authorization", "cookie", "cookies", "signature", "connection_string", "connectionstring", "headers",
+    "jwt", "pem", "_pass", "pass_phrase", "key_content",
 )  # fmt: skip
 
 
@@ -36,10 +37,10 @@ class Hidden:
         self._secrets = spellings(_secrets_in(values), shortest=3)
 
     def in_text(self, text: str) -> str:
-        """The text with ``***`` in place of each secret, and its URLs without user and password."""
+        """The text with ``***`` in place of each secret, and without users and passwords."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return without_users(text)
+        return without_basic(without_users(text))
 
     def in_errors(self, call: Callable[..., T]) -> Callable[..., T]:
         """The call; an error of it whose text has a secret is replaced by one that does not."""
@@ -80,23 +81,22 @@ class Hidden:
 
 def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
     """The spellings of secrets in URLs, markup, JSON and quotations, longest first, without short ones."""
-    spelled: set[str] = set()
-    for text in secrets:
-        if len(text) >= shortest:
-            quoted = {quote(text, safe=safe, errors="replace") for safe in ("", "/", "!*'()")}
-            quoted.add(quote_plus(text, errors="replace"))
-            spelled |= {text, *quoted, *(_ESCAPED.sub(lambda found: found[0].lower(), one) for one in quoted)}
-            spelled |= {html.escape(text), escape(text), escape(text, {"'": "&apos;", '"': "&quot;"})}
-    for _ in range(2):  # JSON in JSON, or in a quotation
-        spelled |= {quotation for text in spelled for quotation in _quotations(text)}
+    spelled = {text for secret in secrets for text in (secret, secret.strip()) if len(text) >= shortest}
+    for _ in range(2):  # one in another, such as JSON in a URL
+        spelled |= {spelling for text in spelled for spelling in _spellings(text)}
     return sorted(spelled, key=len, reverse=True)
 
 
-def _quotations(text: str) -> set[str]:
+def _spellings(text: str) -> set[str]:
+    in_urls = {quote(text, safe=safe, errors="replace") for safe in ("", "/", "!*'()")}
+    in_urls.add(quote_plus(text, errors="replace"))
+    in_urls |= {_ESCAPED.sub(lambda found: found[0].lower(), one) for one in in_urls}
+    in_markup = {html.escape(text), escape(text), escape(text, {"'": "&apos;", '"': "&quot;"})}
     in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    in_json |= {one.replace("/", r"\/") for one in in_json}
     # With both kinds of quotes in it, the single ones are escaped, and without a single one none is.
     in_python = {repr(text)[1:-1], repr(f"{text}'\"")[1:-4], repr(text.encode(errors="replace"))[2:-1]}
-    return in_json | in_python | {one.replace("/", r"\/") for one in in_json}
+    return in_urls | in_markup | in_json | in_python | {ascii(text)[1:-1]}
 
 
 def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Credentials in URLs: recognising and removing them. Pure: no I/O.
 
 A URL may contain a user and a password before its host, and tokens and signatures among the parameters
-of its query. Every URL that is shown or stored passes through here.
+of its query. Every URL that is shown or stored passes through here, and so do texts with headers of HTTP.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import string
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ _AUTHORITY = re.compile(r"[^\s/?#'\"<>]*")
 _WORD = re.compile(r"\S*")
 _PARAMETERS = re.compile(r"[^\s'\"<>]*")
 _PARAMETER = re.compile(r"([?&;#])([^=&;?#\s'\"<>]+)=([^&#\s'\"<>]*)")
+_BASIC = re.compile(r"\b(basic\s+)([\w+/-]{4,}=*)", re.ASCII | re.IGNORECASE)
 
 
 def is_secret_name(name: str) -> bool:
@@ -65,6 +67,18 @@ def without_users(text: str) -> str:
     return "://".join([text.partition("://")[0], *(rest[len(user) :] for user, rest in _users(text))])
 
 
+def without_basic(text: str) -> str:
+    """The text with user and password of HTTP's basic authentication masked, which are base64 there."""
+    return _BASIC.sub(lambda found: found[1] + "***" if _has_colon(found[2]) else found[0], text)
+
+
+def _has_colon(encoded: str) -> bool:
+    try:
+        return b":" in base64.urlsafe_b64decode(encoded.replace("+", "-").replace("/", "_"))
+    except ValueError:
+        return False
+
+
 def has_account(url: str) -> bool:
     """Whether an Azure URL names the account of its container: ``abfs://container@account/path``."""
     protocol, _, rest = without_users(url).partition("://")
@@ -79,7 +93,7 @@ def masked(text: str, *, users_of: str = "") -> str:
     """
     first, *others = without_users(text).split("://")
     without_secrets = partial(_PARAMETERS.sub, lambda url: _PARAMETER.sub(_masked, url[0]), count=1)
-    shown = "://".join([first, *map(without_secrets, others)])
+    shown = without_basic("://".join([first, *map(without_secrets, others)]))
     for user, _ in _users(users_of):
         for secret in filter(None, (user[:-1], user[:-1].partition(":")[2])):
             shown = shown.replace(secret, "***")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .catalog import CATALOG, Kind, Metric
+from .catalog import CATALOG, By, Kind, Metric
 from .exporters import export_to_opentelemetry, export_to_prometheus
 from .progress import QueryProgress, SourceProgress, read_progress
 from .query_metrics import QueryMetrics, Sample
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOG",
+    "By",
     "Kind",
     "Metric",
     "QueryMetrics",

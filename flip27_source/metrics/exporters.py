@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._version import __version__
 from ..errors import ContractError
 from ..optional_packages import needed
 from .catalog import CATALOG, Kind, Metric
-from .query_metrics import QueryMetrics
+from .query_metrics import Sample
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 
+class Samples(Protocol):
+    """What has samples, such as a QueryMetrics."""
+
+    def samples(self) -> list[Sample]:
+        """The current values, in the order of the catalog."""
+        ...
+
+
 class PrometheusCollector:
-    def __init__(self, metrics: QueryMetrics) -> None:
+    def __init__(self, metrics: Samples) -> None:
         self._metrics = metrics
 
     def describe(self) -> Iterator[Family]:
@@ -29,13 +37,13 @@ class PrometheusCollector:
     def collect(self) -> Iterator[Family]:
         families = {metric.name: _family(metric) for metric in CATALOG}
         for sample in self._metrics.samples():
-            families[sample.metric.name].add_metric(sample.labels, sample.value)
+            # Names that are not valid UTF-8 contain surrogates, which would break the scrape.
+            labels = [label.encode("utf-8", "backslashreplace").decode() for label in sample.labels]
+            families[sample.metric.name].add_metric(labels, sample.value)
         return iter(families.values())
 
 
-def export_to_prometheus(
-    metrics: QueryMetrics, registry: CollectorRegistry | None = None
-) -> PrometheusCollector:
+def export_to_prometheus(metrics: Samples, registry: CollectorRegistry | None = None) -> PrometheusCollector:
     """Register the metrics; ``registry.unregister`` removes the returned collector.
 
     Args:
@@ -74,7 +82,7 @@ METER = "flip27_source"
 """Name of the meter (OpenTelemetry's instrumentation scope)."""
 
 
-def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | None = None) -> None:
+def export_to_opentelemetry(metrics: Samples, provider: MeterProvider | None = None) -> None:
     """Create one observable instrument for each metric; labels become attributes.
 
     Args:
@@ -98,7 +106,7 @@ def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | Non
         make(metric.name, callbacks=[_observing(metrics, metric)], unit=metric.unit, description=metric.doc)
 
 
-def _observing(metrics: QueryMetrics, metric: Metric) -> Callable[[CallbackOptions], Iterator[Observation]]:
+def _observing(metrics: Samples, metric: Metric) -> Callable[[CallbackOptions], Iterator[Observation]]:
     def observe(_options: CallbackOptions) -> Iterator[Observation]:
         from opentelemetry.metrics import Observation
 

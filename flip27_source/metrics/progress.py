@@ -6,6 +6,7 @@ Pure: no pyspark, no clock, no exporter. Sources of other formats are skipped.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,11 +52,16 @@ class SourceProgress:
         backlog_splits: splits found and not yet in a batch.
         backlog_rows, backlog_bytes: rows and bytes of the backlog; None if unknown.
         oldest_event_time: event time of the oldest waiting record.
-        failed_checkpoints: failures that were tolerated, in this run of the query.
+        failed_checkpoints: failures to plan or store a batch, in this run of the query.
+        failed_at, failed_with: when the newest of them was, and the class of its error.
+        checkpoint_bytes: size of the newest checkpoint, with the segments that it shares with others.
+        planning_s, writing_s: what it took to choose the newest batch, and to make its checkpoint durable.
+        restore_s, restore_bytes: of the checkpoint that this run has restored; None if it began anew.
         data_losses: losses of data before it was read, since the source began.
         slowest_subtask_s, retried_subtasks: of the newest batch whose tasks reported; None without reports.
         max_event_time: the largest reported event time.
         gauges: other numbers published by the enumerator.
+        parts: numbers of parts, such as the partitions of a topic, by the name of the number.
     """
 
     uid: str
@@ -77,6 +83,13 @@ class SourceProgress:
     actions_given_up: float = 0
     data_losses: float = 0
     failed_checkpoints: float = 0
+    failed_at: dt.datetime | None = None
+    failed_with: str | None = None
+    checkpoint_bytes: float | None = None
+    planning_s: float | None = None
+    writing_s: float | None = None
+    restore_s: float | None = None
+    restore_bytes: float | None = None
     backlog_splits: float = 0
     backlog_rows: float | None = None
     backlog_bytes: float | None = None
@@ -85,6 +98,7 @@ class SourceProgress:
     retried_subtasks: float | None = None
     max_event_time: dt.datetime | None = None
     gauges: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,44 +147,86 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
     # Spark before 4.2 shows the newest offset here, whose "state" is not a number of a report.
     if not isinstance(reported, dict) or isinstance(reported.get("state"), dict):
         reported = {}
-    # The report is as recent as the summary, and includes the numbers reported by tasks.
-    numbers = _numbers({**offset.summary, **reported})
     is_new = end != source.get("startOffset")
     planned = _numbers(offset.summary) if is_new else {}
-    slowest_ms, delay_ms = numbers.get("lastSlowestSubtaskMs"), numbers.get("smallestWatermarkDelayMs")
-    behind_ms = None if "replayIsLive" in reported else numbers.get("replayBehindMs")
-    return SourceProgress(
-        uid=_uid(offset),
-        checkpoint_id=offset.checkpoint_id,
+    return progress_of(
+        _uid(offset),
+        offset.checkpoint_id,
+        offset.summary,
+        reported,
         is_new=is_new,
         rows=source.get("numInputRows") or 0,
         splits=int(planned.get("splits", 0)),
         files=int(planned.get("files", 0)),
         bytes=int(planned.get("bytes", 0)),
+    )
+
+
+def progress_of(
+    uid: str, checkpoint_id: int, summary: Mapping[str, Any], reported: Mapping[str, Any], **batch: Any
+) -> SourceProgress:
+    """What the numbers of a source say.
+
+    Args:
+        summary: of the newest checkpoint. reported: as recent, with the numbers that tasks have reported.
+        batch: the other attributes of the progress.
+    """
+    values = {**summary, **reported}
+    numbers = _numbers(values)
+    parts = values.get("parts")
+    return SourceProgress(
+        uid=uid,
+        checkpoint_id=checkpoint_id,
         by_status={status: numbers.get(name, 0) for status, name in STATUSES.items()},
         late_files=numbers.get("filesLate", 0),
         too_old_files=numbers.get("filesTooOld", 0),
         overwritten_files=numbers.get("filesOverwritten", 0),
         late_splits=numbers.get("lateSplits", 0),
-        smallest_watermark_delay_s=None if delay_ms is None else delay_ms / 1000,
-        horizon=event_time({**offset.summary, **reported}.get("eventTimeHorizon")),
+        smallest_watermark_delay_s=_seconds(numbers, "smallestWatermarkDelayMs"),
+        horizon=event_time(values.get("eventTimeHorizon")),
         paused_splits=numbers.get("pausedSplits", 0),
-        replay_behind_s=None if behind_ms is None else behind_ms / 1000,
+        replay_behind_s=None if "replayIsLive" in reported else _seconds(numbers, "replayBehindMs"),
         actions_given_up=numbers.get("actionsGivenUp", 0),
         data_losses=numbers.get("dataLosses", 0),
         failed_checkpoints=numbers.get("failedCheckpoints", 0),
+        failed_at=event_time(values.get("lastFailureAt")),
+        failed_with=error_class(values.get("lastFailure")),
+        checkpoint_bytes=numbers.get("checkpointBytes"),
+        planning_s=_seconds(numbers, "planningMs"),
+        writing_s=_seconds(numbers, "writeMs"),
+        restore_s=_seconds(numbers, "restoreMs"),
+        restore_bytes=numbers.get("restoreBytes"),
         # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.
         backlog_splits=max(
             numbers.get("backlogSplits", 0), numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)
         ),
         backlog_rows=numbers.get("backlogRows"),
         backlog_bytes=numbers.get("backlogBytes"),
-        oldest_event_time=event_time({**offset.summary, **reported}.get("backlogOldestEventTime")),
-        slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
+        oldest_event_time=event_time(values.get("backlogOldestEventTime")),
+        slowest_subtask_s=_seconds(numbers, "lastSlowestSubtaskMs"),
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
         max_event_time=event_time(reported.get("lastMaxEventTime")),
         gauges={name: number for name, number in numbers.items() if name not in _NO_GAUGES},
+        parts={
+            name: _numbers(of)
+            for name, of in (parts.items() if isinstance(parts, dict) else ())
+            if isinstance(of, dict)
+        },
+        **batch,
     )
+
+
+def error_class(text: Any) -> str | None:
+    """The class of an error whose text is kept in the state; None if there is none: classes are few."""
+    found = _CLASS.match(text) if isinstance(text, str) else None
+    return None if found is None else found[0]
+
+
+_CLASS = re.compile(r"[A-Za-z_]\w{0,59}(?=:|$)")
+
+
+def _seconds(numbers: Mapping[str, float], name: str) -> float | None:
+    return numbers[name] / 1000 if name in numbers else None
 
 
 def _uid(offset: Offset) -> str:

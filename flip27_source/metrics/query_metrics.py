@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,8 +111,7 @@ class QueryMetrics:
         now = self._now()
         with self._lock:
             samples = [sample for query in self._queries.values() for sample in _of_query(query, now)]
-        order = {metric.name: place for place, metric in enumerate(catalog.CATALOG)}
-        return sorted(samples, key=lambda sample: order[sample.metric.name])
+        return in_order(samples)
 
     def _running(self, query_id: str, name: str | None) -> _Query:
         query = self._queries.get(query_id)
@@ -129,6 +128,12 @@ class QueryMetrics:
             elif query.label == name:
                 return query_id
         return name or query_id
+
+
+def in_order(samples: Iterable[Sample]) -> list[Sample]:
+    """The samples in the order of the catalog."""
+    order = {metric.name: place for place, metric in enumerate(catalog.CATALOG)}
+    return sorted(samples, key=lambda sample: order[sample.metric.name])
 
 
 def _named(sources: tuple[SourceProgress, ...]) -> Iterator[tuple[str, SourceProgress]]:
@@ -151,23 +156,47 @@ def _of_query(query: _Query, now: dt.datetime) -> Iterator[Sample]:
     for phase, seconds in sorted(batch.phases.items()):
         yield Sample(catalog.BATCH_PHASE, (*label, phase), seconds)
     for name, source in query.sources.items():
-        yield from _of_source(source, (*label, name), now)
+        labels = (*label, name)
+        yield from source_samples(
+            labels, source.newest, source.checkpoint_at, source.checkpoint_at, source.max_event_time, now
+        )
+        yield Sample(catalog.CHECKPOINTS, labels, source.checkpoints)
+        yield Sample(catalog.ROWS, labels, source.rows)
+        yield Sample(catalog.FILES, labels, source.files)
+        yield Sample(catalog.BYTES, labels, source.bytes)
 
 
-def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
-    newest = source.newest
+_PARTS = {"slotKeptBytes": catalog.SLOT_KEPT, "partitionLag": catalog.PARTITION_LAG}
+
+
+def source_samples(
+    labels: tuple[str, str],
+    newest: SourceProgress,
+    checkpoint_at: dt.datetime | None,
+    complete_at: dt.datetime | None,
+    max_event_time: dt.datetime | None,
+    now: dt.datetime,
+) -> Iterator[Sample]:
+    """The samples of a source, except counters.
+
+    Args:
+        labels: of query and source.
+        checkpoint_at, complete_at: when the newest checkpoint was triggered, and the newest complete one.
+        max_event_time: the largest reported.
+    """
     values: dict[Metric, float | None] = {
         catalog.CHECKPOINT_ID: newest.checkpoint_id,
-        catalog.LAG: _seconds_since(source.checkpoint_at, now),
-        catalog.EVENT_TIME_LAG: _seconds_since(source.max_event_time, now),
+        catalog.LAG: seconds_since(checkpoint_at, now),
+        catalog.COMPLETE_AGE: seconds_since(complete_at, now),
+        catalog.EVENT_TIME_LAG: seconds_since(max_event_time, now),
         catalog.BACKLOG: newest.backlog_splits,
         catalog.BACKLOG_ROWS: newest.backlog_rows,
         catalog.BACKLOG_BYTES: newest.backlog_bytes,
-        catalog.BACKLOG_AGE: _seconds_since(newest.oldest_event_time, now),
+        catalog.BACKLOG_AGE: seconds_since(newest.oldest_event_time, now),
         catalog.LATE_FILES: newest.late_files,
         catalog.LATE_SPLITS: newest.late_splits,
         catalog.SMALLEST_WATERMARK_DELAY: newest.smallest_watermark_delay_s,
-        catalog.HORIZON: _seconds_since(newest.horizon, now),
+        catalog.HORIZON: seconds_since(newest.horizon, now),
         catalog.PAUSED_SPLITS: newest.paused_splits,
         catalog.REPLAY_BEHIND: newest.replay_behind_s,
         catalog.TOO_OLD_FILES: newest.too_old_files,
@@ -177,17 +206,25 @@ def _of_source(source: _Source, labels: tuple[str, str], now: dt.datetime) -> It
         catalog.ACTIONS_GIVEN_UP: newest.actions_given_up,
         catalog.DATA_LOSSES: newest.data_losses,
         catalog.FAILED_CHECKPOINTS: newest.failed_checkpoints,
-        catalog.CHECKPOINTS: source.checkpoints,
-        catalog.ROWS: source.rows,
-        catalog.FILES: source.files,
-        catalog.BYTES: source.bytes,
+        catalog.CHECKPOINT_BYTES: newest.checkpoint_bytes,
+        catalog.PLANNING: newest.planning_s,
+        catalog.WRITING: newest.writing_s,
+        catalog.RESTORE: newest.restore_s,
+        catalog.RESTORE_BYTES: newest.restore_bytes,
     }
     yield from (Sample(metric, labels, value) for metric, value in values.items() if value is not None)
+    failed_s = seconds_since(newest.failed_at, now)
+    if failed_s is not None and newest.failed_with is not None:
+        yield Sample(catalog.LAST_FAILURE, (*labels, newest.failed_with), failed_s)
     for status, count in newest.by_status.items():
         yield Sample(catalog.SPLITS, (*labels, status), count)
     for name, number in sorted(newest.gauges.items()):
         yield Sample(catalog.ENUMERATOR_GAUGE, (*labels, name), number)
+    for name, numbers in newest.parts.items():
+        if name in _PARTS:
+            yield from (Sample(_PARTS[name], (*labels, part), value) for part, value in numbers.items())
 
 
-def _seconds_since(time: dt.datetime | None, now: dt.datetime) -> float | None:
+def seconds_since(time: dt.datetime | None, now: dt.datetime) -> float | None:
+    """The age of a time; None if there is none."""
     return None if time is None else (now - time).total_seconds()

@@ -236,8 +236,8 @@ class _Batch:
         said = kept_text(error)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
-            remedy="write the file again; to continue without it, move it out of the source's path, or set "
-            "onSplitError=quarantine or ignoreCorruptFiles on the stream",
+            remedy="check the file; restart the query with onSplitError=quarantine or ignoreCorruptFiles to "
+            "continue without it",
         )
 
 

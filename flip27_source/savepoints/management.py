@@ -47,6 +47,7 @@ class SavepointEntry:
         problem: why it is damaged; None if it is not.
         created_at: when it was created.
         checkpoint_id, lineage, uid: its checkpoint, lineage and source. All are None if it is not readable.
+        claimed_by: the lineage that owns the savepoint and will delete it; None if there is none.
     """
 
     directory: str
@@ -56,6 +57,7 @@ class SavepointEntry:
     checkpoint_id: int | None = None
     lineage: str | None = None
     uid: str | None = None
+    claimed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,7 @@ def _entry(location: str, storage_options: Mapping[str, Any] | None) -> Savepoin
         checkpoint_id=details.checkpoint_id,
         lineage=details.lineage,
         uid=details.source.uid,
+        claimed_by=details.claimed_by,
     )
 
 

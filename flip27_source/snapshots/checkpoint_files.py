@@ -47,6 +47,9 @@ class CheckpointStorage:
         inline_limit_bytes: maximum size of a document inside an offset.
         new_random: makes the 16 hex digits of a new lineage's name.
         options: the source's options, whose values are compared with stored ones; None to compare texts.
+
+    Attributes:
+        newest_bytes: size of the checkpoint that was written or restored last, with its segments; 0 if none.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class CheckpointStorage:
         self._newest: _Newest | None = None
         self._durable: frozenset[str] = frozenset()
         self._durable_in: str | None = None
+        self.newest_bytes = 0
         self.in_use = InUse()
 
     def write(
@@ -99,6 +103,7 @@ class CheckpointStorage:
         positions = live_positions(pending.snapshot.ledger.live, codec.encode_split, codec.position_names)
         if self.store is None:
             self._check_fits_inline(encoded)
+            self.newest_bytes = len(encoded.data)
             return new_offset(pending, positions, inline=msgspec.json.decode(encoded.data))
         lineage = parent.lineage or self._new_lineage(self.store)
         offset = new_offset(pending, positions, lineage=lineage, name=encoded.name)
@@ -113,6 +118,7 @@ class CheckpointStorage:
         self._write_segments(self.store, offset, encoded, document)
         self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
         self._remember(offset, encoded, document)
+        self.newest_bytes = len(encoded.data) + sum(document.segment_bytes.values())
         return offset
 
     def read(self, offset: Offset) -> CheckpointDocument:
@@ -164,6 +170,7 @@ class CheckpointStorage:
         document = self.read(offset)
         self.in_use.add(document.segments)
         self._durable, self._durable_in = document.segments, offset.lineage
+        self.newest_bytes = document.stored_bytes
         return self._codec.decode(
             document,
             self.segment_loader(offset, document),

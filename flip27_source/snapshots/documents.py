@@ -204,6 +204,11 @@ class CheckpointDocument:
         """Sizes of the segments that are stored in separate files, if the document contains them."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
 
+    @property
+    def stored_bytes(self) -> int:
+        """Its size, with the segments that are stored in separate files."""
+        return len(msgspec.json.encode(self.raw)) + sum(self.segment_bytes.values())
+
     def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
         ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
         beside = [

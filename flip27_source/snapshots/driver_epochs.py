@@ -13,23 +13,15 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ..errors import (
-    CorruptStateError,
-    Flip27Error,
-    MissingStateError,
-    StaleDriverError,
-    StateError,
-    kept_text,
-    kept_words,
-)
+from ..errors import CorruptStateError, MissingStateError, StaleDriverError, StateError, kept_parts
 from ..log import LOG
 from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
@@ -65,6 +57,24 @@ class FailedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
+MOST_WRITTEN = 30
+"""Of how many checkpoints the record of a driver keeps how long they took."""
+_DISCOVERED_EVERY_MS = 60_000
+"""How often a record is written if nothing is new except that discovery goes on."""
+
+
+class WrittenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that a driver has written.
+
+    Attributes:
+        planning_ms, write_ms: how long it took to plan its batch, and to store it.
+    """
+
+    checkpoint_id: int
+    planning_ms: int
+    write_ms: int
+
+
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The driver that took over.
 
@@ -75,6 +85,9 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ended_ms: when it ended; None if it has not, or could not say so, or is of a version before 0.3.
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
+        discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        written: the newest checkpoints that it has written, the newest last.
+        numbers: what the last progress event of the run told, or would have told.
     """
 
     host: str
@@ -85,6 +98,9 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: str | None = None
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
+    discovered_ms: int | None = None
+    written: tuple[WrittenCheckpoint, ...] = ()
+    numbers: dict[str, Any] = {}
 
     @property
     def last_failure(self) -> str | None:
@@ -99,12 +115,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
         if self.ended_ms is not None or now_ms is None:
             return self
-        text = remedy = None
-        if isinstance(error, Flip27Error):
-            text = kept_words(f"{type(error).__name__}: {error.what}")
-            remedy = None if error.remedy is None else kept_words(error.remedy)
-        elif error is not None:
-            text = kept_text(error)
+        text, remedy = (None, None) if error is None else kept_parts(error)
         return msgspec.structs.replace(self, ended_ms=now_ms, error=text, remedy=remedy)
 
 
@@ -132,11 +143,13 @@ class DriverCondition(NamedTuple):
 
     Attributes:
         since_ms: running: since when; stopped or failed: when; lost: when it was last heard of.
+        said_ms: when it has last said that it is alive, or has ended.
     """
 
     driver: Driver
     condition: Condition
     since_ms: int | None
+    said_ms: int | None
 
 
 def newest_driver(
@@ -149,15 +162,15 @@ def newest_driver(
     driver = Driver(listed.newest, _record(store, lineage, listed.newest))
     record, said_ms = driver.record, listed.last_said_ms
     if record is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms)
     if record.ended_ms is not None:
         ended = Condition.STOPPED if record.error is None else Condition.FAILED
-        return DriverCondition(driver, ended, record.ended_ms)
+        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None)
+        return DriverCondition(driver, Condition.UNKNOWN, None, None)
     if _is_gone(store, lineage, driver, said_ms) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
-        return DriverCondition(driver, Condition.LOST, said_ms)
-    return DriverCondition(driver, Condition.RUNNING, record.started_ms)
+        return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
+    return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -173,11 +186,9 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        failed: checkpoints that failed before.
+        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
+            written again; the owner changes their values.
         process: returns the id of this process.
-
-    Attributes:
-        failed: those that the record shows once it is written again.
     """
 
     def __init__(
@@ -188,16 +199,21 @@ class DriverEpoch:
         *,
         at: str | None = None,
         is_renewed: bool = False,
-        failed: tuple[FailedCheckpoint, ...] = (),
+        notes: Mapping[str, Any] | None = None,
         process: Callable[[], int] = os.getpid,
     ) -> None:
         self._store = store
         self.lineage = lineage
+        self._notes = notes or {}
         self._record = DriverRecord(
-            host=_host(), process=process(), started_ms=started_ms, at=at, failed=failed
+            host=_host(),
+            process=process(),
+            started_ms=started_ms,
+            at=at,
+            failed=self._notes.get("failed", ()),
+            numbers=self._notes.get("numbers", {}),
         )
         self._completed = at
-        self.failed = failed
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
@@ -215,8 +231,7 @@ class DriverEpoch:
             except StateError as error:  # correctness does not depend on it, and it is renewed later
                 LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
-        for epoch, said_ms in taken.renewals:
-            self._forget(file_names.renewal_file(lineage, epoch, said_ms))
+        self._older_renewals = taken.renewals
 
     @property
     def started_ms(self) -> int:
@@ -230,17 +245,24 @@ class DriverEpoch:
         """Record that this driver continues after a checkpoint, and forget older drivers."""
         self.completed(at)
         self._write()
+        self._forget_renewals()
         while self._older:
             self._forget(file_names.driver_file(self.lineage, self._older.pop()))
 
     def forget_claims(self) -> None:
         """Forget older drivers that have only claimed the lineage, back to one that has continued it."""
+        self._forget_renewals()
         for epoch, record in drivers(self._store, self.lineage):
             if epoch in self._older:
                 if record is not None and record.at is not None:
                     return
                 self._older.remove(epoch)
                 self._forget(file_names.driver_file(self.lineage, epoch))
+
+    def _forget_renewals(self) -> None:
+        """Not before this driver may drive: a claim that is given back must not make a living one seem lost."""
+        while self._older_renewals:
+            self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
@@ -274,7 +296,7 @@ class DriverEpoch:
         """
         try:
             ended = self._present(self._record.ended(now_ms, error))
-            is_new = ended != self._record or self._is_unwritten
+            is_new = self._is_news(ended) or self._is_unwritten
             if is_new and _listed(self._store, self.lineage).newest == self.epoch:
                 self._write(now_ms, error)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
@@ -297,12 +319,19 @@ class DriverEpoch:
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _present(self, record: DriverRecord) -> DriverRecord:
-        return msgspec.structs.replace(record, at=self._completed, failed=self.failed)
+        return msgspec.structs.replace(record, at=self._completed, **self._notes)
+
+    def _is_news(self, record: DriverRecord) -> bool:
+        """Whether a record differs enough from the one that is written to be written too."""
+        was = self._record
+        if msgspec.structs.replace(record, discovered_ms=was.discovered_ms) != was:
+            return True
+        return (record.discovered_ms or 0) - (was.discovered_ms or 0) >= _DISCOVERED_EVERY_MS
 
     def _write(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         with self._changing:
             record = self._present(self._record.ended(now_ms, error))
-            if record == self._record and not self._is_unwritten:
+            if not (self._is_news(record) or self._is_unwritten):
                 return
             self._record, self._is_unwritten = record, True
         while self._is_unwritten:
@@ -381,6 +410,7 @@ class DriverWatch:
         steady_s: returns a monotonic time in seconds.
 
     Attributes:
+        newest: the epoch of the newest driver at the last look; 0 if there was none.
         is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
             seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
     """
@@ -399,11 +429,13 @@ class DriverWatch:
         self._steady_s = steady_s
         self._seen_ms: int | None = None
         self._changed_s = 0.0
+        self.newest = 0
         self.is_doubtful = False
 
     def living(self) -> DriverRecord | None:
         """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
+        self.newest = listed.newest
         said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
         seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
         if said_ms is None:

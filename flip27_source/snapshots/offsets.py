@@ -56,6 +56,11 @@ class Offset:
         """Whether this is the constant offset before the first checkpoint."""
         return self.checkpoint_id == INITIAL_CHECKPOINT_ID
 
+    @property
+    def document(self) -> tuple[str, CheckpointName] | None:
+        """Lineage and name of the document; None if the offset contains it."""
+        return None if self.lineage is None or self.name is None else (self.lineage, self.name)
+
     def to_json(self) -> dict[str, Any]:
         """The JSON value, keys sorted: Spark compares offsets as text."""
         state: dict[str, Any]

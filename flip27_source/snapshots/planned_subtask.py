@@ -34,7 +34,9 @@ class PlannedSubtask:
         savepoint: the savepoint that the checkpoint becomes; None if it does not become one.
         state: the driver's absolute path of the state location, if it is on a disk; tasks use the same path,
             whatever their working directory is. Otherwise None: the option says where it is.
+        traceparent: the span of the batch (W3C Trace Context); None if nothing is traced.
         reads_once: it is part of a batch read (``spark.read``), which records nothing.
+        document: lineage and name of the document of the batch; None if the offset contains it.
     """
 
     contract: str
@@ -47,3 +49,5 @@ class PlannedSubtask:
     savepoint: SavepointPlace | None = None
     state: str | None = None
     reads_once: bool = False
+    traceparent: str | None = None
+    document: tuple[str, CheckpointName] | None = None

@@ -56,8 +56,17 @@ class LineageRemoval:
             )
 
     def take_over(self) -> None:
-        """Take the lineage's next epoch: a driver that is suspended stops when it continues (R9)."""
+        """Take the lineage's next epoch: a driver that is suspended stops when it continues (R9).
+
+        Raises:
+            StateLocationError: a query was started since :meth:`check`.
+        """
         self._epoch = DriverEpoch(self._store, self.lineage, time.time_ns() // 1_000_000)
+        if self._epoch.epoch != self.watch.newest + 1:
+            raise StateLocationError(
+                f"a query has begun to use {self.lineage} in {self._store.location}",
+                remedy="stop the query first",
+            )
 
     def give_back(self) -> None:
         """The lineage stays as it is."""
@@ -75,7 +84,7 @@ class LineageRemoval:
             StaleDriverError: a query was started in the meantime.
         """
         for folder in file_names.FOLDERS:
-            self._still_ours()
+            self.check_ours()
             for name in self._files_in(folder):
                 self._store.delete(name)
             self._store.remove_abandoned(f"{self.lineage}/{folder}", older_than_s=0)
@@ -86,7 +95,8 @@ class LineageRemoval:
         self._store.remove_abandoned(self.lineage, older_than_s=0)
         self._store.remove_empty(self.lineage)
 
-    def _still_ours(self) -> None:
+    def check_ours(self) -> None:
+        """Raise StaleDriverError if a query was started since :meth:`take_over`."""
         if self._epoch is None:
             raise AssertionError("take_over must be called before remove")
         self._epoch.check()
@@ -121,8 +131,20 @@ def _age(file_name: str) -> int:
     return 0 if name is None else -name.checkpoint_id
 
 
-def remove_schemas(store: Store, folder: str) -> None:
-    """Delete the schemas that are recorded in a folder, next to the lineages."""
+def remove_schemas(store: Store, folder: str, users: Callable[[], Sequence[str]]) -> None:
+    """Delete the schemas that are recorded in a folder, next to the lineages.
+
+    Args:
+        users: the lineages that may use them now.
+
+    Raises:
+        StateLocationError: there are some.
+    """
+    if names := users():
+        raise StateLocationError(
+            f"{', '.join(names)} in {store.location} may use {folder} by now",
+            remedy="run the command again: the schema stays",
+        )
     for name in store.list(folder):
         store.delete(f"{folder}/{name}")
     store.remove_empty(folder)

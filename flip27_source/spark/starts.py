@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _POLLED_EVERY_S = 0.05
-_STARTING = "Initializing"
-"""The beginning of the status of a query whose sources have no process yet."""
+_NOT_DECIDED = ("Initializing", "Terminated")
+"""The beginning of the status of a query whose sources have no process yet, or that is about to end."""
 _GAVE_UP = "failed to connect back"
 """Spark's error for a Python process that has not answered within ten seconds."""
 
@@ -95,7 +95,7 @@ class _Starts:
     def look_at(self, number: int) -> None:
         query = self._queries[number]
         assert query is not None, "it was started"
-        if query.isActive and query.status["message"].startswith(_STARTING):
+        if query.isActive and query.status["message"].startswith(_NOT_DECIDED):
             return
         self.starting.remove(number)
         if not query.isActive:

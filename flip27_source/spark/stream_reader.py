@@ -113,8 +113,8 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _coordinating(self) -> CoordinatorHolder:
         if self._holder is None:
-            from flip27_source.driver.checkpoint_log_lines import apply_log_level
             from flip27_source.driver.holder import CoordinatorHolder
+            from flip27_source.log import apply_log_level
 
             import_pandas_on_demand()
             apply_log_level()

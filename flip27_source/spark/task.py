@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from flip27_source.errors import OptionError
+from flip27_source.log import apply_log_level, set_ids_of_records
 from flip27_source.pandas_on_demand import import_pandas_on_demand
 from flip27_source.reader import SourceReaderContext
 from flip27_source.source_options import TIME_ZONE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from flip27_source.source import Source
 
 _SESSION_TIME_ZONE = "spark.sql.session.timeZone"
+_IDS = {"batch_id": "streaming.sql.batchId", "query_id": "sql.streaming.queryId"}  # IDS_OF_SPARK
 
 
 class SubtaskPartition(InputPartition):
@@ -38,13 +40,16 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
     """The rows of a partition; none for the empty partition that Spark adds."""
     # Imported here because the planning process imports this module and never reads.
+    from flip27_source.executor.failed_tasks import recorded
     from flip27_source.executor.subtask import read_subtask
 
     import_pandas_on_demand()
+    apply_log_level()
     _freeze_garbage_collector()
     if not isinstance(partition, SubtaskPartition):
         return iter(())
     task = TaskContext.get()
+    set_ids_of_records(_ids_of(task))
     context = SourceReaderContext(
         options=source.options,
         schema=schema,
@@ -53,7 +58,14 @@ def read_partition(
         checkpoint_id=partition.planned.checkpoint_id,
         attempt_number=task.attemptNumber() if task is not None else 0,
     )
-    return read_subtask(source, partition.planned, context)
+    planned = partition.planned
+    return recorded(source, planned, context, read_subtask(source, planned, context))
+
+
+def _ids_of(task: TaskContext | None) -> dict[str, str]:
+    """What records of the log and spans name the batch by, where Spark shows it."""
+    named = {name: task.getLocalProperty(key) if task is not None else None for name, key in _IDS.items()}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _freeze_garbage_collector() -> None:

@@ -28,7 +28,7 @@ from ..snapshots.documents import (
     StoredQuarantined,
     decode_source,
 )
-from ..snapshots.driver_epochs import DriverCondition, newest_driver
+from ..snapshots.driver_epochs import Condition, DriverCondition, DriverRecord, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
@@ -36,6 +36,7 @@ from ..snapshots.locations import Lineage
 from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
 from ..snapshots.stored_lineage import StoredLineage, older_copy, steps_back
+from ..snapshots.task_failures import newest_failure
 from ..values.stored_json import decode_json
 
 T = TypeVar("T")
@@ -324,7 +325,29 @@ class History:
     @cached_property
     def driver(self) -> DriverCondition | None:
         """The newest driver, and whether it is alive; None if none is known, as in a savepoint."""
-        return None if self._store is None else newest_driver(self._store, self.lineage.folder)
+        found = None if self._store is None else newest_driver(self._store, self.lineage.folder)
+        if self._store is None or found is None or found.driver.record is None:
+            return found
+        has_ended = found.condition in (Condition.STOPPED, Condition.LOST)
+        return self._with_failed_task(self._store, found, found.driver.record) if has_ended else found
+
+    def _with_failed_task(
+        self, store: Store, found: DriverCondition, record: DriverRecord
+    ) -> DriverCondition:
+        """With the error of the task on which its query has ended: Spark does not tell it to the driver."""
+        line = self.line()
+        document = self.head(line)
+        if document is None or line.status[line.names[-1]] == COMPLETE:
+            return found
+        if len(self.reports.get(line.names[-1], ())) >= len(document.raw.plan):
+            return found  # every task has read its splits
+        failure = newest_failure(store, self.lineage.folder, line.names[-1])
+        if failure is None or failure.at_ms < record.started_ms:
+            return found
+        known = found.condition is Condition.STOPPED and self.lineage.batches is not None
+        record = msgspec.structs.replace(record, error=failure.error, remedy=failure.remedy)
+        condition = Condition.FAILED if known else found.condition
+        return found._replace(driver=found.driver._replace(record=record), condition=condition)
 
 
 def stored_text(text: str | None) -> bytes:

@@ -31,7 +31,7 @@ from flip27_source.readers.columnar.conversions import (
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.parquet_times import times_in_footer, times_of_groups
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range, names_to_read
-from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading
+from flip27_source.readers.files.input import WITHOUT_IT, Fetched, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.merging import with_leaves
 from flip27_source.source_options import TIME_ZONE
@@ -197,8 +197,8 @@ def _batches(
         # The file need not be damaged, so ignoreCorruptFiles must not skip it.
         raise SplitReadError(
             f"{path}: Arrow cannot decode differences of 64 bits in a column of 32 bits: {error}",
-            remedy="use native reads, write the file again with another library or Parquet version (DuckDB: "
-            "PARQUET_VERSION V1), or move it out of the source's path",
+            remedy="use native reads; write files with another library or Parquet version (DuckDB: "
+            f"PARQUET_VERSION V1), and {WITHOUT_IT}",
         ) from None
     if returned != row_group.num_rows:
         problem = f"Arrow returns {returned} of the {row_group.num_rows} rows of row group {group}"

@@ -30,6 +30,7 @@ from flip27_source.readers.csv_lines.schema import (
     float_words,
 )
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
+from flip27_source.readers.files.input import WITHOUT_IT
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
 from flip27_source.readers.files.malformed_records import RecordColumns
 from flip27_source.readers.files.reader import FILE_OPTIONS, LinesReader
@@ -213,7 +214,7 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         place, record = _record_at(rows, row)
         raise SplitReadError(
             f"{place}: {what}{value}: {quotation(record)}",
-            remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
+            remedy=f'set .option("mode", "PERMISSIVE") or "DROPMALFORMED", or {WITHOUT_IT}',
         )
 
 

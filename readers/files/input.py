@@ -81,7 +81,8 @@ _CHANGED_REMEDY = (
 )
 _NOT_OF_ARROW = "Not yet implemented"
 """What Arrow's errors say about an encoding that it cannot decode, such as arrow-rs's of a dictionary."""
-_SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
+WITHOUT_IT = "restart the query with onSplitError=quarantine to continue without the file"
+"""A batch that was planned with a file accepts neither its absence nor another version of it."""
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Extensions of compressed files that are refused; Spark reads some of them as if they were text."""
 
@@ -119,7 +120,7 @@ def refuse_unknown_compression(path: str) -> None:
     if path.lower().endswith(_NOT_DECOMPRESSED):
         raise SplitReadError(
             f"{path} has a compression that flip27 does not support",
-            remedy="compress with gzip, bzip2 or zstd (.gz, .bz2, .zst), or move it out of the source's path",
+            remedy=f"compress files with gzip, bzip2 or zstd (.gz, .bz2, .zst), and {WITHOUT_IT}",
         )
 
 
@@ -342,8 +343,7 @@ def reading(path: str, options: Options) -> Iterator[None]:
             # The file is not damaged, so ignoreCorruptFiles must not skip it.
             raise SplitReadError(
                 f"{path} cannot be read: {reason}",
-                remedy="read the file by native reads, write the file again with other encodings, or move it "
-                "out of the source's path",
+                remedy=f"read the file by native reads, which know its encodings; or {WITHOUT_IT}",
             ) from None
         if is_of_system and _is_damage(path, error):
             raise damaged(path, reason) from None
@@ -352,7 +352,11 @@ def reading(path: str, options: Options) -> Iterator[None]:
             raise no_access from None
         if not is_of_system and local_path(path) is not None:
             raise
-        remedy = _SPLIT_REMEDY if is_of_system else "check the path, the server and the storage.* options"
+        remedy = (
+            f"check the file; or {WITHOUT_IT}"
+            if is_of_system
+            else "check the path, the server and the storage.* options"
+        )
         raise SplitReadError(f"{path} cannot be read: {reason}", remedy=remedy) from None
 
 
@@ -378,9 +382,7 @@ def _exists(folder: str, options: Options) -> bool:
 
 def damaged(path: str, how: str) -> CorruptFileError:
     """The error for a file whose content is invalid for its format."""
-    return CorruptFileError(
-        f"{path} is truncated or damaged: {how}", remedy=f"write the file again; {_SPLIT_REMEDY}"
-    )
+    return CorruptFileError(f"{path} is truncated or damaged: {how}", remedy=f"check the file; {WITHOUT_IT}")
 
 
 def _is_damage(path: str, error: Exception) -> bool:

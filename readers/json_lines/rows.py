@@ -151,8 +151,9 @@ class JsonRows:
                 raise SplitReadError(
                     f"{place_of(number)}: the record is malformed, or does not fit the schema: "
                     f"{quotation(line)}",
-                    remedy=f"correct it or the schema; or set {MODE.name} to PERMISSIVE and add the string "
-                    f"column {CORRUPT_RECORD_COLUMN.default} to the schema to see such records",
+                    remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE and add the string column "
+                    f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such records; or, of files, "
+                    "restart the query with onSplitError=quarantine to continue without this one",
                 )
             if malformed and self._mode == "DROPMALFORMED":
                 continue

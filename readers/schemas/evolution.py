@@ -189,8 +189,7 @@ class SchemaEvolution:
         return NewColumnsError(
             f"{place}: {self._described(new)}",
             columns=columns,
-            remedy="give a schema with these columns, or move the file out of the source's path; no row of "
-            "the batch was delivered",
+            remedy="give a schema with these columns; no row of the batch was delivered",
         )
 
     def _described(self, new: pa.Schema) -> str:

@@ -197,6 +197,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
                      "--option", f"storage.token={SECRET}"],
         ("ui",): ["--state", state, "--export", os.devnull],
         ("watch",): [state, "--once"],
+        ("export-metrics",): ["--state", state, "--once"],
         ("retire",): [state],
         ("state", "show"): [state],
         ("state", "splits"): [state],

@@ -11,15 +11,18 @@ import threading
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
+import grpc
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flip27_source import hybrid
 from flip27_source.cli.check import command, spark, time_limits
 from flip27_source.cli.check.command import SourceCheck
 from flip27_source.cli.check.locations import state_location
@@ -327,6 +330,29 @@ def test_the_watermark_delay_that_a_backlog_needs_is_compared_with_that_of_the_u
     assert (failed.status, "undated.txt has no event time" in failed.found) == (Status.FAILED, True)
 
 
+def test_the_delay_that_a_chain_needs_is_computed_with_its_switch(tmp_path: Path) -> None:
+    for name in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        (tmp_path / f"{name}.txt").write_text("a line\n")
+    dated = {"path": tmp_path, "reader": "text", "eventTimeOrder": True, "eventTimePattern": "%Y-%m-%d"}
+    live = {"path": tmp_path, "reader": "text", "modifiedAfter": "{switch}"}
+
+    def found(**more: Any) -> Finding:
+        chain = hybrid(("files", dated), ("files", live), maxFilesPerTrigger=1, **more)
+        findings = SourceCheck(chain, None, None).findings()
+        return next(one for one in findings if one.check == "hybrid.1 (files): event time")
+
+    assert found().status is Status.OK
+    assert found().found == (
+        "a watermark delay of 86400 s loses nothing of 3 files, whose times are from "
+        "2024-01-01T00:00:00+00:00 "
+        "to 2024-01-03T23:59:59.999999+00:00, and of the next source, which starts at "
+        "2024-01-02T23:59:59.999000+00:00"
+    )
+    warned = found(switchOverlap="1 hour", watermarkDelay="1 day")
+    assert (warned.status, "a watermark delay of 90000 s" in warned.found) == (Status.WARNING, True)
+    assert "a smaller switchOverlap" in (warned.remedy or "")
+
+
 def test_a_reader_that_is_not_chosen_in_time_is_not_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,8 +474,39 @@ def test_a_spark_connect_server_of_the_environment_is_asked_as_quickly(
     assert statuses(flip27("check", "--json"))["java"] == "ok"
 
 
-def test_the_token_of_a_url_that_cannot_be_parsed_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    url = "sc://127.0.0.1:1;token=s3cr3t"  # the slash after the port is missing
+class Silent(grpc.GenericRpcHandler):
+    """Accepts every call, and answers none until the test is over."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    def service(self, handler_call_details: object) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(lambda *_: self.is_over.wait())
+
+
+def test_a_spark_connect_server_that_answers_no_call_does_not_keep_the_command_from_ending() -> None:
+    silent = Silent()
+    server = grpc.server(ThreadPoolExecutor(), handlers=(silent,))
+    remote = f"sc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    command = [sys.executable, "-m", "flip27_source.cli.main", "check", "--remote", remote]
+    try:
+        said = subprocess.run([*command, "--timeout", "5"], timeout=60, capture_output=True, check=False)
+    finally:
+        silent.is_over.set()
+        server.stop(0)
+    assert (said.returncode, b"it has not" in said.stdout) == (3, True), said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sc://127.0.0.1:1;token=s3cr3t",  # the slash after the port is missing
+        "sc://127.0.0.1:1/;authorization=Bearer s3cr3t",
+    ],
+)
+def test_the_token_of_a_connect_url_is_not_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "SERVER_S", 0.5)
     given = flip27("check", "--remote", url)
     monkeypatch.setenv("SPARK_REMOTE", url)
     for said in (given, flip27("check", "--spark"), flip27("check", "--spark", "--master", "local[1]")):
@@ -467,6 +524,16 @@ def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:
     assert said.code == 3
     (finding,) = [item for item in said.data["findings"] if item["status"] == "failed"]
     assert "did you mean maxFilesPerTrigger" in finding["found"]
+
+
+def test_an_option_that_is_given_twice_is_wrong_usage(tmp_path: Path) -> None:
+    for words in (
+        ("--path", tmp_path, "--option", "Path=/elsewhere"),
+        ("--reader", "text", "--option", "reader=csv"),
+    ):
+        said = flip27("check", *words)
+        assert (said.code, said.out) == (2, "")
+        assert f"--option: {str(words[3]).partition('=')[0]} is given twice" in said.err
 
 
 def test_a_path_to_be_cleaned_has_to_be_writable(tmp_path: Path) -> None:

@@ -16,7 +16,14 @@ import pyspark
 import pytest
 
 from flip27_source.cli.check import spark, time_limits
-from flip27_source.cli.check.executors import Answer, Executor, expected_executors, findings_of, reason
+from flip27_source.cli.check.executors import (
+    Answer,
+    Executor,
+    executors,
+    expected_executors,
+    findings_of,
+    reason,
+)
 from flip27_source.cli.check.missing_resources import missing_resources, workers_text
 from flip27_source.cli.check.on_executor import STATE, ExecutorTask, not_shared, reach
 from flip27_source.cli.check.spark import SessionSettings, check_masters
@@ -24,6 +31,7 @@ from flip27_source.contract_version import contract_version
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.source_checks import Finding, Status
 from tests.cli.command_line import flip27
+from tests.deadline import soon
 
 OWN: dict[str, str | None] = {"pyarrow": "26.0.1"}
 FACTS: dict[str, Any] = {
@@ -143,6 +151,34 @@ def test_the_number_of_executors_is_known_unless_the_cluster_decides(
     master: str, settings: dict[str, str], number: int | None
 ) -> None:
     assert expected_executors(master, settings) == number
+
+
+class Frame:
+    """A frame of Spark Connect whose tasks wait for executors until the test is over."""
+
+    def __init__(self, is_over: threading.Event) -> None:
+        self._is_over = is_over
+
+    def mapInArrow(self, *_: object) -> Frame:
+        return self
+
+    def collect(self) -> list[object]:
+        self._is_over.wait()
+        return []
+
+
+def test_a_connect_server_without_executors_is_a_finding() -> None:
+    is_over = threading.Event()
+    session: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    session.range = lambda *_: Frame(is_over)
+    try:
+        with soon():
+            (finding,) = executors(session, None, {}, 0.1)
+    finally:
+        is_over.set()
+    assert (finding.check, finding.status) == ("executors", Status.FAILED)
+    assert "no task of the server has answered until the time limit (0.1 s)" in finding.found
+    assert "--timeout waits longer" in (finding.remedy or "")
 
 
 def test_without_a_worker_the_missing_resource_is_named() -> None:

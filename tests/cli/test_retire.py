@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.cli.retire import command
+from flip27_source.cli.retire.query_remains import RetiredQuery, StoredSource
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import MissingStateError
+from flip27_source.errors import MissingStateError, StaleDriverError
+from flip27_source.leftovers import Leftover
+from flip27_source.snapshots.locations import find_lineages
+from flip27_source.snapshots.removal import LineageRemoval
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Killed
 from scripts.cli_page import commands
@@ -230,6 +236,100 @@ def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_p
     running.close()
     assert (said.returncode, "a query uses" in said.stdout) == (1, True), said
     assert subprocess.run([*IN_PID_NAMESPACE, *retire], check=False, capture_output=True).returncode == 0
+
+
+class Meanwhile(LocalStore):
+    """Calls ``act`` once, before a driver claims a lineage."""
+
+    def __init__(self, root: Path, act: Callable[[], object]) -> None:
+        super().__init__(str(root))
+        self._acts = [act]
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        if "/drivers/" in name and self._acts:
+            self._acts.pop()()
+        return super().create(name, data, exclusive=exclusive)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_query_that_starts_while_its_state_is_removed_stops_before_it_reads_on(
+    tmp_path: Path, repeats: bool
+) -> None:
+    """Otherwise it delivers batches whose state nobody can read again."""
+    query = two_batches(tmp_path)
+    committed = query.at
+    query.land("d.txt")
+    planned = query.batch(committed=False) if repeats else {}
+    state = query.checkpoint / "flip27"
+    store = Meanwhile(state, lambda: outcomes(flip27("retire", query.checkpoint, *REMOVE)))
+    starting = CoordinatorHolder(query.source, Boundedness.BOUNDED, store=store)
+    with pytest.raises(MissingStateError, match="is missing from the state location"):
+        _ = starting.plan(committed, planned) if repeats else starting.latest_offset(committed, None)
+    starting.close()
+    assert below(state) == []
+
+
+def test_a_query_that_starts_after_the_last_look_keeps_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = two_batches(tmp_path)
+    take_over, started = LineageRemoval.take_over, list[CoordinatorHolder]()
+
+    def later(self: LineageRemoval) -> None:
+        started.append(CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED))
+        started[0].latest_offset(query.at, None)
+        take_over(self)
+
+    monkeypatch.setattr(LineageRemoval, "take_over", later)
+    said = flip27("retire", query.checkpoint, *REMOVE)
+    assert (said.code, "a query has begun to use" in said.data["error"]["what"]) == (1, True)
+    query.land("later.txt")
+    with soon():
+        while started[0].latest_offset(query.at, None) == query.at:
+            pass
+    started[0].close()
+
+
+def test_nothing_elsewhere_is_removed_once_a_query_has_started(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    made = savepoints.create(state=str(query.checkpoint / "flip27"), to=str(tmp_path / "saved")).directory
+    fork = FileQuery(tmp_path, state="fork", savepoint=made, savepointClaim="claim")
+    fork.land("d.txt")
+    fork.batch()
+    lineages = find_lineages(str(fork.checkpoint / "fork"), {})
+    sources = [StoredSource(lineage=lineage, storage={}) for lineage in lineages]
+    retired = RetiredQuery(
+        sources=sources, checkpoint=None, storage={}, with_checkpoint=False, given={}, kept=frozenset()
+    )
+    started = CoordinatorHolder(fork.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    removed: list[Leftover] = []
+    first = Leftover(kind="first", name="", details="", remove=lambda: started.latest_offset(fork.at, None))
+    remains = retired.remains()
+    things = [first, *remains.things]
+    with pytest.raises(StaleDriverError):
+        removed.extend(retired.remove(replace(remains, things=things), lambda _: None))
+    started.close()
+    assert removed == [first]
+    assert (lineage_in(fork.checkpoint / "fork") / "claim.json").exists()
+
+
+def test_a_schema_stays_that_a_query_began_to_use_while_the_user_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"stateLocation": str(tmp_path / "state")}
+    one, other = (FileQuery(tmp_path / name, state=None, **shared) for name in ("one", "other"))
+    schema = tmp_path / "state" / "schemas" / "files" / "1.json"
+    schema.parent.mkdir(parents=True)
+    schema.write_text("{}")
+    for query in (one, other):
+        query.land("a.txt")
+    one.batch()
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: other.batch())
+    words = ("retire", one.checkpoint, "--state", tmp_path / "state", "--execute", "--json")
+    said = flip27(*words)
+    assert (said.code, schema.exists()) == (1, True)
+    assert "may use schemas/files by now" in said.data["error"]["what"]
+    assert outcomes(flip27(*words)) == {"state": "removed", "schema": "stays", "checkpoint": "stays"}
 
 
 def test_a_requested_savepoint_that_is_not_finished_keeps_the_state(tmp_path: Path) -> None:

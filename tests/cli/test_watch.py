@@ -64,6 +64,8 @@ def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
         "rows/s       12,345.6               splits/s          100.0",
         "live         1 split                finished          34,000 splits",
         "quarantined  2 splits               event time lag    not measured",
+        "runbook, not delivered: docs/troubleshooting.md#splitreaderror",
+        "batch in progress: reported: 0; gateways closed until they report: 1",
         f"subtask 0  {'━' * 24}  4/4 splits  2,000 rows, 310 ms on node-1",
         f"subtask 1  {' ' * 24}  0/4 splits",
         "",
@@ -233,6 +235,28 @@ def test_once_prints_one_frame_and_json_prints_its_numbers(tmp_path: Path) -> No
     assert frame["subtasks"] == [
         {"subtask": 0, "splits": 1, "done": 0, "rows": None, "duration_ms": None, "host": None}
     ]
+
+
+def test_a_damaged_lineage_does_not_hide_the_others_of_its_state_location(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        two_batches(tmp_path / name)
+    state = tmp_path / "state"
+    state.mkdir()
+    for found in tmp_path.glob("?/checkpoint/flip27/*"):
+        found.rename(state / found.name)
+    damaged, sound = sorted(state.iterdir())
+    for document in (damaged / "checkpoints").iterdir():
+        document.write_bytes(b"{")
+    said = flip27("watch", state)
+    assert said.code == 1
+    assert "batches retained" in said.out
+    assert "does not match its digest" in " ".join(said.out.replace("│", " ").split())
+    assert "What to do: restore the file" in said.out
+    frames = flip27("watch", state, "--json").data
+    assert [(frame["lineage"], frame["unread"] is None) for frame in frames] == [
+        (sound.name, True), (damaged.name, False),
+    ]  # fmt: skip
+    assert "does not match its digest" in flip27("watch", damaged).err
 
 
 def test_only_one_frame_is_printed_without_a_terminal(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def plan(order: EventTimeOrder, waiting: list[Piece], count: int, changes: int =
     """Plan a batch of the first splits that wait."""
     batch = [waiting.pop(0) for _ in range(count)]
     order.planned(
-        batch, waiting=lambda: waiting, left=len(waiting), changes=changes, limits=Limits(files=count)
+        batch, waiting=lambda: (waiting, None), left=len(waiting), changes=changes, limits=Limits(files=count)
     )
     return order.progress
 
@@ -242,7 +242,7 @@ def test_a_delay_that_is_too_small_is_warned_of_once(caplog: pytest.LogCaptureFi
 def test_with_a_target_duration_or_a_drift_any_split_may_end_a_batch(option: str) -> None:
     order = follower(**{option: "30 s"})
     waiting = [hours(0, 2), hours(1, 1), hours(2, 2)]
-    order.planned([], waiting=lambda: waiting, left=3, changes=0, limits=Limits(files=100))
+    order.planned([], waiting=lambda: (waiting, None), left=3, changes=0, limits=Limits(files=100))
     assert order.progress.smallest_delay_ms == 2 * HOUR_MS
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flip27_source.driver.checkpoint_log_lines import apply_log_level
 from flip27_source.errors import OptionError
+from flip27_source.log import apply_log_level
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, literal_source
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Shelf

@@ -43,18 +43,20 @@ def seen(batches: Batches, *, after_s: float = 0) -> DriverCondition:
 
 def test_a_driver_runs_from_its_start_to_its_end(batches: Batches) -> None:
     started_ms = batches.now_ms
-    assert seen(batches)[1:] == (Condition.RUNNING, started_ms)
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms, started_ms)
     batches.now_ms += 5_000
+    batches.holder.cycle.driving.renew()
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms, started_ms + 5_000)
     batches.holder.close()
-    assert seen(batches)[1:] == (Condition.STOPPED, started_ms + 5_000)
+    assert seen(batches)[1:] == (Condition.STOPPED, started_ms + 5_000, started_ms + 5_000)
     batches.restart()
     batches.trigger()
-    assert seen(batches)[1:] == (Condition.RUNNING, started_ms + 5_000)
+    assert seen(batches)[1:] == (Condition.RUNNING, started_ms + 5_000, started_ms + 5_000)
 
 
 def test_a_driver_that_has_not_been_heard_of_for_40_seconds_is_lost(batches: Batches) -> None:
     assert seen(batches, after_s=40).condition is Condition.RUNNING
-    assert seen(batches, after_s=41)[1:] == (Condition.LOST, batches.now_ms)
+    assert seen(batches, after_s=41)[1:] == (Condition.LOST, batches.now_ms, batches.now_ms)
 
 
 def failed(batches: Batches, error: Exception) -> DriverCondition:
@@ -66,14 +68,14 @@ def failed(batches: Batches, error: Exception) -> DriverCondition:
 
 
 def test_the_error_that_ends_a_query_is_kept_with_its_remedy(batches: Batches) -> None:
-    driver, condition, since_ms = failed(batches, OptionError("no topic 'orders'", remedy="create it"))
+    driver, condition, since_ms, _ = failed(batches, OptionError("no topic 'orders'", remedy="create it"))
     assert (condition, since_ms) == (Condition.FAILED, batches.now_ms)
     assert driver.record is not None
     assert (driver.record.error, driver.record.remedy) == ("OptionError: no topic 'orders'", "create it")
 
 
 def test_a_kept_error_has_a_bounded_length_and_no_credentials(batches: Batches) -> None:
-    driver, _, _ = failed(batches, ValueError("s3://me:secret@host/x " + "y" * 5_000))
+    driver, *_ = failed(batches, ValueError("s3://me:secret@host/x " + "y" * 5_000))
     assert driver.record is not None
     error = driver.record.error or ""
     assert error.startswith("ValueError: s3://")
@@ -125,7 +127,7 @@ def test_a_renewal_that_takes_long_does_not_undo_the_end() -> None:
     ending.join()
     found = newest_driver(store, "orders-1")
     assert found is not None
-    assert found[1:] == (Condition.FAILED, 12_000)
+    assert found[1:] == (Condition.FAILED, 12_000, 12_000)
 
 
 class MuteError(Exception):
@@ -136,7 +138,7 @@ class MuteError(Exception):
 
 
 def test_an_error_that_has_no_text_is_kept_by_its_type(batches: Batches) -> None:
-    driver, condition, _ = failed(batches, MuteError())
+    driver, condition, *_ = failed(batches, MuteError())
     assert condition is Condition.FAILED
     assert driver.record is not None
     assert driver.record.error == "MuteError: its text raises ConnectionError"
@@ -150,3 +152,44 @@ def test_a_record_with_an_impossible_process_is_not_an_error(batches: Batches) -
     record = msgspec.structs.replace(driver.record, process=2**63)
     batches.store.files[name] = msgspec.json.encode(record)
     assert seen(batches).condition is Condition.RUNNING
+
+
+def test_the_record_has_the_last_discovery_and_how_long_checkpoints_took(batches: Batches) -> None:
+    for name in ("b", "c"):
+        batches.source_feed.extend(items(name))
+        batches.now_ms += 1_000
+        batches.batch()
+    discovered_ms = batches.now_ms
+    batches.now_ms += 5_000
+    batches.holder.close()
+    record = seen(batches).driver.record
+    assert record is not None
+    assert record.discovered_ms in (None, discovered_ms)  # None: this source is told, and does not look
+    assert [item.checkpoint_id for item in record.written] == [1, 2, 3]
+    assert all(item.planning_ms >= 0 and item.write_ms >= 0 for item in record.written)
+
+
+class CountsRecords(MemoryStore):
+    """A store that counts how often a record of a driver is replaced."""
+
+    records = 0
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.records += "/drivers/" in name
+        super().replace(name, data)
+
+
+def test_that_discovery_goes_on_is_written_once_a_minute() -> None:
+    store, notes = CountsRecords(), {"failed": (), "discovered_ms": None, "written": ()}
+    epoch = DriverEpoch(store, "orders-1", 0, is_renewed=True, notes=notes)
+    for second in range(10, 180, 10):
+        notes["discovered_ms"] = 1_000_000 + 1_000 * second
+        epoch.renew(1_000 * second)
+    assert store.records == 3
+    epoch.completed("1-a")  # with anything else it costs nothing
+    epoch.renew(180_000)
+    found = newest_driver(store, "orders-1", wall_s=lambda: 180.0)
+    assert found is not None
+    assert found.driver.record is not None
+    assert found.driver.record.discovered_ms == 1_170_000
+    assert store.records == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
@@ -147,9 +148,35 @@ def test_a_secret_with_any_letters_is_hidden_in_json_quotations_urls_and_markup(
             html.escape(secret, quote=False),
             escape(secret, {"'": "&apos;", '"': "&quot;"}),
         ),
+        *(quote(text), quote(in_url), html.escape(text), json.dumps(html.escape(secret)), ascii(secret)),
+        secret.strip(),
     }
     hidden = Hidden({"password": secret})
     assert {said for said in spelled if "***" not in hidden.in_text(said)} == set()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"storage.client_kwargs": '{"cookies": {"session": "s3cr3t"}}'},
+        {"storage.config": {"key_content": "s3cr3t"}},
+        {"ssl.key.pem": "s3cr3t"},
+        {"pass_phrase": "s3cr3t"},
+        {"proxy_pass": "s3cr3t"},
+    ],
+)
+def test_values_of_less_usual_names_are_secrets_too(given: dict[str, object]) -> None:
+    assert Hidden(given).in_text("refused: s3cr3t") == "refused: ***"
+
+
+def test_user_and_password_of_basic_authentication_are_hidden_in_errors() -> None:
+    sent = base64.b64encode("ann:hun/ter2é".encode()).decode()
+    header = f"{{'Authorization': 'Basic {sent}'}}"
+    assert masked(header) == "{'Authorization': 'Basic ***'}"
+    assert OptionError(f"refused: authorization: basic {sent}").what == "refused: authorization: basic ***"
+    assert Hidden({}).in_text(f'{{"h": "Basic {sent}"}}') == '{"h": "Basic ***"}'
+    for harmless in ("Basic authentication failed", "Basic dGhlIHNreQ==", "no basic\nknowledge: x"):
+        assert masked(harmless) == harmless
 
 
 @pytest.mark.parametrize("value", ["", "a", "1", True, None, {}, []])

@@ -73,5 +73,7 @@ def test_the_page_on_monitoring_shows_a_query_from_its_batches_to_its_end(
     assert scrape(servers, "flip27_splits", **source, status="finished") == 4
     told_by_tasks = 0 if has("in `latestOffset` of progress events") else None
     assert scrape(servers, "flip27_retried_subtasks", **source) == told_by_tasks
+    for metric in ("flip27_planning_seconds", "flip27_checkpoint_write_seconds", "flip27_checkpoint_bytes"):
+        assert (scrape(servers, metric, **source) is None) == (told_by_tasks is None)
     assert scrape(servers, "flip27_enumerator_gauge", **source, name="format") is None
     assert scrape(servers, "flip27_batch_phase_seconds", query="watched", phase="addBatch") is not None

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.view import Watcher
-from flip27_source.metrics import CATALOG, Kind, Metric, QueryMetrics
+from flip27_source.metrics import CATALOG, By, Kind, Metric, QueryMetrics
 from flip27_source.metrics.query_metrics import MOST_ENDED
 from flip27_source.testing import MicroBatchEngine
 from tests.metrics.events import (
@@ -140,9 +140,12 @@ def test_samples_have_a_value_for_each_label_of_their_metric(metrics: QueryMetri
     backlog = {"backlogRows": 7, "backlogBytes": 80, "backlogOldestEventTime": "2026-11-21T01:00:00+00:00"}
     report = {"lastMaxEventTime": "2026-11-21", "mine": 3, "smallestWatermarkDelayMs": 1} | backlog
     report |= {"eventTimeHorizon": "2026-11-21T01:00:00+00:00", "replayBehindMs": 1}
+    report |= {"lastFailure": "AccessError", "lastFailureAt": "2026-11-21T01:00:00+00:00"}
+    report |= {"planningMs": 1, "writeMs": 2, "restoreMs": 3, "restoreBytes": 4, "checkpointBytes": 5}
+    report |= {"parts": {"slotKeptBytes": {"orders": 6}, "partitionLag": {"orders-0": 7}, "mine": {"a": 1}}}
     metrics.progressed(changed(SECOND, startOffset=FIRST_OFFSET, report=report))
     samples = metrics.samples()
-    assert {sample.metric for sample in samples} == set(CATALOG)
+    assert {sample.metric for sample in samples} == {m for m in CATALOG if m.by is not By.EXPORTER}
     assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []
 
 
@@ -151,12 +154,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 
 def table() -> str:
     """The catalog as the table of the page."""
-    return "\n".join(["| metric | labels | meaning |", "|---|---|---|", *map(row, CATALOG)])
+    return "\n".join(["| metric | labels | from | meaning |", "|---|---|---|---|", *map(row, CATALOG)])
 
 
 def row(metric: Metric) -> str:
     name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
-    return f"| `{name}` | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.doc} |"
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{name}` | {labels} | {metric.by.value} | {metric.doc} |"
 
 
 def test_the_page_lists_every_metric_as_the_catalog_does() -> None:

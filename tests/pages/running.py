@@ -39,6 +39,7 @@ NOT_RUN = {
     "flip27 import spark-files": "needs a checkpoint of Spark's own source: tests/spark/test_moving.py",
     "flip27 import list": "needs the list: tests/cli/test_import_files.py",
     "flip27 export spark-files": "needs a query that was stopped: tests/cli/test_export_files.py",
+    "flip27 export-metrics": "serves until it is interrupted: tests/metrics/test_states.py",
     "flip27 ui": "serves until it is interrupted: tests/ui",
     "flip27 import kafka": "needs a broker: tests/cli/test_import_kafka.py",
     "from delta.tables": "needs Delta Lake, which the tests do not have",

@@ -454,6 +454,18 @@ def test_a_driver_that_has_recorded_its_end_does_not_live_even_if_its_renewal_st
     assert watched(store, clocks).living() is None
 
 
+def test_a_driver_still_lives_whose_lineage_was_claimed_in_vain(clocks: Clocks) -> None:
+    """``flip27 retire`` would remove its state before it renews again."""
+    store = MemoryStore()
+    DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
+    DriverEpoch(store, LINEAGE, 1_000_000).give_back()
+    assert watched(store, clocks).living() is not None
+    replaced = DriverEpoch(store, LINEAGE, 1_000_000)
+    assert watched(store, clocks).living() is None
+    replaced.forget_claims()
+    assert [name for name in store.files if name.endswith(".alive")] == []
+
+
 def test_a_driver_that_was_replaced_or_lost_its_lineage_renews_no_record(clocks: Clocks) -> None:
     store = MemoryStore()
     older = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import random
 from collections import Counter
 from typing import Any, ClassVar
 
 from flip27_source import hybrid
+from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .landing import Landing, SimulatedLanding, register_file_system
 from .lives import Life
+from .ordering import FIRST_DAY, check_told_delay
 from .sources import LINE
 
 _READER = "tests.toy_sources:NumbersAsLines"
@@ -35,6 +39,9 @@ class ChainLife(Life):
         self.expected: Counter[str] = Counter()
         if of.bucket is not None:
             of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        # It draws from a generator of its own: seeds without times are the same with and without it.
+        self._dates = random.Random(f"chain order {of.outcome.seed}")
+        self._is_dated = self._dates.random() < 0.5
         at, parts = 0, []
         for number in range(draw.randint(2, 4)):
             if draw.random() < 0.4:
@@ -47,16 +54,33 @@ class ChainLife(Life):
             parts.append(("sequence", {**numbers, "reader": _READER}))
             at += count
         self.options = hybrid(*parts, requestInterval="1s") | self.drawn(self.OPTIONS)
+        if self._is_dated and any(name == "files" for name, _ in parts):
+            self.options |= {"watermarkDelay": self._dates.choice(("0s", "3 days"))}
 
     def _files(self, number: int) -> tuple[str, dict[str, Any]]:
         landing = SimulatedLanding(self.of.outcome.seed, f"part-{number}", lambda: self.of.outcome.steps)
         landing.trouble = self.random.choice((0.0, 0.02, 0.1))
         for file in range(self.random.randint(0, 4)):
             rows = [f"{number}-{file}-{line}" for line in range(self.random.choice((0, 1, 3)))]
-            landing.put(f"{file}", "".join(f"{row}\n" for row in rows).encode(), 1_600_000_000 + file)
+            landing.put(
+                self._dated(f"{file}"), "".join(f"{row}\n" for row in rows).encode(), 1_600_000_000 + file
+            )
             self.expected.update(rows)
         self.landings.append(landing)
-        return "files", {"path": landing.path, "reader": "text", "discoveryRetries": 3}
+        files = {"path": landing.path, "reader": "text", "discoveryRetries": 3}
+        if self._is_dated:
+            pattern = self._dates.choice(("/%Y-%m-%d_", "/%Y-%m-"))
+            files |= {"eventTimeOrder": True, "eventTimePattern": pattern}
+        return "files", files
+
+    def _dated(self, name: str) -> str:
+        if not self._is_dated:
+            return name
+        return f"{FIRST_DAY + dt.timedelta(days=self._dates.randrange(90))}_{name}"
+
+    def check_document(self, before: Snapshot[Any] | None, snapshot: Snapshot[Any]) -> None:
+        kind: Any = self.given().resolve().enumerator_type
+        check_told_delay(before, snapshot, kind.splits_in(snapshot.enumerator_state))
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)

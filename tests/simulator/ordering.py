@@ -24,7 +24,7 @@ _OF_BUCKETS = (*OPTIONS, EVENT_TIME_BUCKET.name, WATERMARK_DELAY.name)
 _NAMES = (EVENT_TIME_ORDER.name, EVENT_TIME_PATTERN.name, WATERMARK_DELAY.name)
 _DRIFT = MAX_EVENT_TIME_DRIFT.name
 _PATTERNS = ("/%Y-%m-%d_", "/%Y-%m-%d_", "/%Y-%m-")
-_FIRST = dt.date(2024, 1, 1)
+FIRST_DAY = dt.date(2024, 1, 1)
 
 
 class Ordering:
@@ -42,7 +42,7 @@ class Ordering:
         """The name of a file, with the date of its rows."""
         if not self.is_used:
             return name
-        return f"{_FIRST + dt.timedelta(days=self._random.randrange(90))}_{name}"
+        return f"{FIRST_DAY + dt.timedelta(days=self._random.randrange(90))}_{name}"
 
     def redraw(self, options: dict[str, str]) -> dict[str, str]:
         """The options with another pattern, or in another order."""
@@ -132,6 +132,27 @@ def check_order(before: Snapshot[FileSplit], snapshot: Snapshot[FileSplit]) -> N
         raise DefectFound(f"checkpoint {number} has read files before earlier ones: {taken} before {held}")
 
 
+def check_told_delay(before: Snapshot[Any] | None, snapshot: Snapshot[Any], held: Sequence[Any]) -> None:
+    """Check the delay that a chain tells by all that waits in its present part.
+
+    Args:
+        before: the checkpoint before it, if it told a delay. held: the splits that enumerators hold.
+
+    Raises:
+        DefectFound: the delay loses rows of the batch, or of what waits after it.
+    """
+    progress = snapshot.event_time
+    if progress is None:
+        return
+    number, ledger = snapshot.metadata.checkpoint_id, snapshot.ledger
+    earlier = None if before is None else before.event_time
+    planned = [split for item in snapshot.plan.assignments for split in item.splits]
+    latest_us = None if earlier is None else earlier.latest_us
+    _check_delay(number, latest_us, planned, progress.smallest_delay_ms)
+    waiting = [*held, *ledger.live, *(item.split for item in ledger.waiting)]
+    _check_delay(number, progress.latest_us, waiting, progress.smallest_delay_ms)
+
+
 def _check_times(number: int, times_by: Any, held: list[FileSplit]) -> None:
     if not isinstance(times_by, str) or times_by.startswith("column"):
         return  # they are being found again, or by a reader
@@ -141,7 +162,7 @@ def _check_times(number: int, times_by: Any, held: list[FileSplit]) -> None:
         raise DefectFound(f"files that wait after checkpoint {number} have event times of others: {wrong}")
 
 
-def _check_delay(number: int, latest_us: int | None, splits: list[FileSplit], delay_ms: int) -> None:
+def _check_delay(number: int, latest_us: int | None, splits: Sequence[Any], delay_ms: int) -> None:
     times = [one for one in map(event_time_of, splits) if one is not None]
     needed_ms = max((needed_delay_ms(latest_us, one.earliest_us) for one in times), default=0)
     if needed_ms > delay_ms:

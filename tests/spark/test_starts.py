@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,14 +34,18 @@ class Started:
     @property
     def isActive(self) -> bool:
         self.looks += 1
-        ended = self.looks > 2 and self.error is not None
+        ended = self.looks > 3 and self.error is not None
         if self.looks > 2 and self in self.starting:
             self.starting.remove(self)
         return not ended
 
     @property
     def status(self) -> dict[str, str]:
-        return {"message": "Initializing sources" if self.looks <= 2 else "Waiting for data to arrive"}
+        if self.looks <= 1:
+            return {"message": "Initializing sources"}
+        # Spark says so before it stops the sources; the query is active until then.
+        ends = f"Terminated with exception: {self.error}"
+        return {"message": "Waiting for data to arrive" if self.error is None else ends}
 
     def exception(self) -> str | None:
         return self.error
@@ -144,3 +150,14 @@ def test_several_queries_that_start_in_turn_all_read_their_files(spark: SparkSes
     finally:
         for query in queries:
             query.stop()
+
+
+def test_the_error_of_a_start_keeps_its_reasons_wherever_it_goes_and_its_queries_in_its_process() -> None:
+    handle, reason = threading.Lock(), ValueError("the table")  # a handle that cannot be pickled, as Spark's
+    error = StartError("1 of 2", queries=[handle, None], reasons=[reason], remedy="mend it")
+    advised = error.advised("look")
+    assert isinstance(advised, StartError)
+    assert (advised.queries, advised.reasons) == ([handle, None], [reason])
+    travelled = pickle.loads(pickle.dumps(error))
+    assert (str(travelled), travelled.queries) == (str(error), [None, None])
+    assert [str(one) for one in travelled.reasons] == ["the table"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.ui.chromium import browser
 from tests.ui.queries import DiskQuery, hostile_query
+from tests.ui.window import Window
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +17,18 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskQuery]:
     query = hostile_query(tmp_path_factory.mktemp("hostile"))
     yield query
     query.engine.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def window(chromium: Any) -> Iterator[Window]:
+    context = chromium.new_context()
+    made = Window(context.new_page())
+    yield made
+    context.close()
+    assert made.wrong == []

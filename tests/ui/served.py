@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import http.client
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from pathlib import Path
 
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.ui.pages import Pages
-from flip27_source.cli.ui.server import application, bound, server_of
+from flip27_source.cli.ui.server import application, bound, serving
 from flip27_source.cli.ui.sources import Sources
-from tests.deadline import until
 
 
 def as_it_is(text: str) -> str:
@@ -61,23 +59,25 @@ class Served:
         return Answer(status=answer.status, headers=dict(answer.headers), text=text)
 
 
-def pages_of(places: Sequence[Path | Place], hide: Callable[[str], str] = as_it_is) -> Pages:
+def pages_of(
+    places: Sequence[Path | Place],
+    hide: Callable[[str], str] = as_it_is,
+    *,
+    looks_with: Mapping[str, str] | None = None,
+) -> Pages:
     given = [at if isinstance(at, Place) else Place(location=str(at)) for at in places]
-    return Pages(Sources(given), hide, 1.0)
+    return Pages(Sources(given), hide, 1.0, looks_with=looks_with)
 
 
 @contextmanager
 def served(
-    pages: Pages, *, token: str | None = None, now: Callable[[], dt.datetime] | None = None
+    pages: Pages,
+    *,
+    token: str | None = None,
+    now: Callable[[], dt.datetime] | None = None,
+    allow_edits: bool = False,
 ) -> Iterator[Served]:
     """Serve these pages on a thread."""
-    with bound("127.0.0.1", 0) as listening:
-        server = server_of(application(pages, token, now or Clock()))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        until(lambda: server.started)
-        try:
-            yield Served(port=listening.getsockname()[1])
-        finally:
-            server.should_exit = True
-            thread.join()
+    app = application(pages, token, now or Clock(), allow_edits=allow_edits)
+    with bound("127.0.0.1", 0) as listening, serving(app, listening):
+        yield Served(port=listening.getsockname()[1])

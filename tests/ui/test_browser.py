@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,53 +19,21 @@ import pytest
 from flip27_source.cli.demo.data import write_file
 from flip27_source.cli.demo.folder import DemoFolder
 from flip27_source.cli.demo.process import ChildProcess
+from flip27_source.cli.ui.server import bound
 from tests.cli.command_line import flip27, two_batches
 from tests.deadline import until
-from tests.ui.chromium import browser
+from tests.executor.failing_query import FailingQuery
 from tests.ui.queries import DiskQuery
 from tests.ui.served import Clock, Served, pages_of, served
+from tests.ui.window import Window
 
 SCHEMES = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
 def site(hostile: DiskQuery) -> Iterator[Served]:
     with served(pages_of([hostile.checkpoint])) as found:
         yield found
-
-
-@dataclass(slots=True)
-class Window:
-    """A page in the browser, and what went wrong in it: dialogs, errors, and what its policy has blocked."""
-
-    page: Any
-    wrong: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.page.set_default_timeout(30_000)
-        self.page.on(
-            "dialog", lambda dialog: (self.wrong.append(f"dialog {dialog.message}"), dialog.dismiss())
-        )
-        self.page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
-        self.page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
-
-    def waits_for(self, text: str | re.Pattern[str]) -> None:
-        self.page.get_by_text(text).first.wait_for()
-
-
-@pytest.fixture
-def window(chromium: Any) -> Iterator[Window]:
-    context = chromium.new_context()
-    made = Window(context.new_page())
-    yield made
-    context.close()
-    assert made.wrong == []
 
 
 def test_hostile_names_do_nothing_on_any_page(window: Window, site: Served) -> None:
@@ -159,6 +129,44 @@ def test_an_open_page_shows_that_a_query_of_spark_is_killed_and_resumed(
     shows_a_kill_and_a_resume(window, folder.checkpoint, start)
 
 
+@pytest.mark.slow  # it starts Spark four times
+def test_an_open_page_shows_the_demo_through_both_of_its_kills(window: Window, tmp_path: Path) -> None:
+    with bound("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+    sizes = ("--files", "24", "--rows-per-file", "20", "--files-per-batch", "4", "--over-s", "2")
+    words = ("demo", "--ui", "--port", str(port), "--json", "--parent", str(tmp_path), *sizes)
+    with subprocess.Popen(
+        [sys.executable, "-m", "flip27_source.cli.main", *words], stdout=subprocess.PIPE
+    ) as demo:
+        try:
+            until(lambda: is_open(port), lambda: f"the demo has ended with {demo.poll()}")
+            window.page.goto(f"http://127.0.0.1:{port}")
+            window.page.evaluate(KEPT_SUMMARIES)
+            running, lost = "1 source, 1 running", "1 source, 1 lost"
+            wanted = [running, lost, running, lost, running]
+            window.page.wait_for_function("n => window.seen.length > n", arg=len(wanted), timeout=200_000)
+            assert window.page.evaluate("window.seen") == ["0 sources, 1 location cannot be read", *wanted]
+            window.page.goto("about:blank")  # the demo ends before the window
+            said = json.loads(demo.communicate(timeout=200)[0])
+        finally:
+            demo.kill()
+    assert (said["lost"], said["duplicated"], len(said["kills"])) == (0, 0, 2)
+
+
+def is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+KEPT_SUMMARIES = """() => {
+  const said = () => document.querySelector("#summary").innerText;
+  window.seen = [said()];
+  const keep = () => { if (said() !== window.seen.at(-1)) window.seen.push(said()); };
+  new MutationObserver(keep).observe(document.body, { subtree: true, childList: true, characterData: true });
+}"""
+
+
 def test_what_the_user_does_survives_the_news(window: Window, site: Served) -> None:
     page = window.page
     page.goto(site.url)
@@ -182,6 +190,20 @@ def test_what_the_user_does_survives_the_news(window: Window, site: Served) -> N
     assert page.locator("details").first.get_attribute("open") is None
 
 
+def test_one_who_is_called_at_night_sees_the_file_that_ended_the_query_and_the_way_past_it(
+    window: Window, tmp_path: Path
+) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    with served(pages_of([failing.query.checkpoint]), now=Clock(dt.datetime.now(dt.UTC))) as site:
+        window.page.goto(site.url)
+        window.waits_for("1 source, 1 failed")
+        assert f"{failing.query.landing}/orders.json, byte 9" in window.page.locator("pre.error").inner_text()
+        assert "restart the query with onSplitError=quarantine" in window.page.locator(".remedy").inner_text()
+        window.page.goto("about:blank")  # the server ends before the window
+
+
 def test_one_who_is_called_at_night_is_one_click_from_the_file_and_the_way_past_it(
     window: Window, site: Served
 ) -> None:
@@ -191,7 +213,9 @@ def test_one_who_is_called_at_night_is_one_click_from_the_file_and_the_way_past_
     page.wait_for_url("**/quarantine")
     (details, *_) = page.locator("details").all()
     assert "bytes-\\xff.parquet is truncated or damaged" in details.inner_text()
-    assert "to continue without it, move it out of the source's path" in details.inner_text()
+    assert (
+        "restart the query with onSplitError=quarantine to continue without the file" in details.inner_text()
+    )
     assert "flip27 edit quarantine retry --state " in page.locator("main").inner_text()
 
 
@@ -232,7 +256,7 @@ WEAKEST_CONTRAST = """() => {
     const shines = color.startsWith("rgba(0, 0, 0, 0") && element.parentElement;
     return shines ? behind(element.parentElement) : color;
   };
-  const texts = document.querySelectorAll("p, td, th, dd, dt, h1, h2, a, pre, summary");
+  const texts = document.querySelectorAll("p, td, th, dd, dt, h1, h2, a, pre, summary, label, button");
   const contrasts = [...texts].map((element) => {
     const pair = [light(getComputedStyle(element).color), light(behind(element))];
     return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import flip27, two_batches
+from tests.ui.editing import Editor, field
 from tests.ui.served import Served, pages_of, served
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound
@@ -128,6 +130,96 @@ def test_a_wrong_token_gets_no_cookie(page_with_token: Served) -> None:
 )
 def test_another_site_cannot_send_the_form(headers: dict[str, str], page_with_token: Served) -> None:
     assert login(page_with_token, TOKEN, **headers) == (403, "")
+
+
+@pytest.fixture(scope="module")
+def editable(query: Path) -> Iterator[Editor]:
+    with served(pages_of([query]), allow_edits=True) as found:
+        yield Editor(found)
+
+
+REFUSED_POSTS = {
+    "another site": {"Origin": "http://evil.example"},
+    "no site": {"Origin": ""},
+    "a sandbox": {"Origin": "null"},
+    "another port": {"Origin": "http://127.0.0.1:1"},
+    "another site, without its origin": {"Sec_Fetch_Site": "cross-site"},
+    "another port, without its origin": {"Sec_Fetch_Site": "same-site"},
+    "the address bar": {"Sec_Fetch_Site": "none"},
+}
+ACTIONS = ("dry-run", "confirm", "withdraw", "savepoint", "withdraw-savepoint")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("headers", REFUSED_POSTS.values(), ids=REFUSED_POSTS)
+def test_nobody_else_can_send_the_forms_of_edits(
+    headers: dict[str, str], action: str, editable: Editor
+) -> None:
+    answer = editable.post(action, {"operation": "replay", "which": "all", "why": "evil"}, **headers)
+    assert (answer.status, "location" in answer.headers) == (403, False)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("token", ["", "guess", "\u00e4", "x" * 100_000])
+def test_a_form_needs_the_token_of_this_process(token: str, action: str, editable: Editor) -> None:
+    answer = editable.post(action, {"form": token, "operation": "replay", "which": "all", "why": "evil"})
+    assert answer.status == 403
+    assert "What to do: go back, load the page again" in answer.text.replace("</strong>", "")
+
+
+def test_forms_of_another_page_are_refused(editable: Editor, query: Path) -> None:
+    with served(pages_of([query]), allow_edits=True) as other:
+        token = Editor(other).token
+    assert token != editable.token
+    assert editable.post("dry-run", {"form": token}).status == 403
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_edits_are_only_posted(method: str, action: str, editable: Editor) -> None:
+    headers = {"Origin": editable.site.url}
+    answer = editable.site.ask(method, f"{editable.path}/{action}?form={editable.token}", headers)
+    assert answer.status in (404, 405)
+
+
+def test_what_is_not_a_form_of_edits_cannot_be_posted(editable: Editor) -> None:
+    for path in ("/", "/login", f"{editable.path}/edits", f"{editable.path}/batches", "/static/live.js"):
+        answer = editable.site.ask("POST", path, {"Origin": editable.site.url}, f"form={editable.token}")
+        assert answer.status in (404, 405), path
+
+
+def test_a_form_that_is_too_long_is_refused(editable: Editor) -> None:
+    assert editable.post("dry-run", {"why": "x" * 3_000_000}).status == 413
+    assert editable.post("dry-run", {"split": ["1"] * 6000}).status == 400
+
+
+def test_a_name_that_leads_here_cannot_send_forms(editable: Editor) -> None:
+    answer = editable.post("dry-run", {}, Host="evil.example", Origin="http://evil.example")
+    assert answer.status == 421
+
+
+def test_with_a_token_edits_need_it(query: Path) -> None:
+    with served(pages_of([query]), token=TOKEN, allow_edits=True) as found:
+        _, cookie = login(found, TOKEN)
+        known = {"Cookie": cookie.partition(";")[0]}
+        (path,) = re.findall(r'href="(/s/[^"]*)/batches"', found.get(**known).text)[:1]
+        page = found.get(f"{path}/savepoints", **known).text
+        body = f"form={field(page, 'form')}&request=0f3a"
+        for headers in ({}, {"Cookie": "flip27_ui=guess"}, {"Authorization": "Bearer guess"}):
+            answer = found.ask("POST", f"{path}/withdraw", {"Origin": found.url, **headers}, body)
+            assert answer.status == 401
+        assert found.ask("POST", f"{path}/withdraw", {"Origin": found.url, **known}, body).status == 303
+
+
+def test_a_proxy_that_keeps_the_name_of_the_host_can_be_in_front(query: Path) -> None:
+    """It ends TLS: the origin is https, and names the same host."""
+    with served(pages_of([query]), token=TOKEN, allow_edits=True) as found:
+        proxied = {"Host": "flip27.example", "Authorization": f"Bearer {TOKEN}"}
+        (path,) = re.findall(r'href="(/s/[^"]*)/batches"', found.get(**proxied).text)[:1]
+        body = f"form={field(found.get(f'{path}/savepoints', **proxied).text, 'form')}&request=0f3a"
+        at = f"{path}/withdraw"
+        assert found.ask("POST", at, {**proxied, "Origin": "https://flip27.example"}, body).status == 303
+        assert found.ask("POST", at, {**proxied, "Origin": "https://evil.example"}, body).status == 403
 
 
 def test_another_address_needs_a_token(query: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,18 @@ import html
 import os
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
 import pytest
 
-from flip27_source.cli.state.rows import Place
+from flip27_source.cli.commands import FileSystem
+from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.cli.ui.pages import SPLITS
 from flip27_source.cli.ui.words import catches_up, seconds
 from flip27_source.cli.watch.view import Frame
@@ -24,6 +27,7 @@ from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
 from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27, three_batches
+from tests.deadline import until
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.queries import HOSTILE, DiskQuery
 from tests.ui.served import Served, pages_of, served
@@ -152,6 +156,31 @@ def test_a_damaged_lineage_does_not_hide_the_others_of_its_state_location(tmp_pa
         assert found.get(f"/s/0/{damaged.name}/batches").status == 500
     assert "1 source, 1 location cannot be read" in text
     assert f"{damaged} \u2716 cannot be read" in text
+
+
+@contextmanager
+def silent_store() -> Iterator[Place]:
+    """A place on a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        words = [f"endpoint_url=http://127.0.0.1:{server.getsockname()[1]}", "key=a", "secret=b"]
+        yield Place(location="s3://silent/state", stored=StoredState(files=FileSystem(storage=words)))
+
+
+def test_a_store_that_does_not_answer_holds_only_its_own_pages(
+    hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.cli.ui.sources.ANSWER_S", 0.1)
+    monkeypatch.setattr("flip27_source.cli.ui.sources.LATE_S", 0.1)
+    monkeypatch.setattr("flip27_source.cli.ui.answers.LATE_S", 0.1)
+    with silent_store() as silent, served(pages_of([silent, hostile.checkpoint])) as found:
+        for _ in range(2):
+            text = text_of(found.get().text)
+            assert "1 source, 1 location cannot be read, 1 lost" in text
+            assert "s3://silent/state has not answered for" in text
+        assert found.get(f"{source_path(found)}/splits").status == 200
+        answer = found.get("/s/0/files-0000000000000000/batches")
+        assert answer.status == 500
+        assert "has not answered for" in answer.text
 
 
 def test_a_source_at_two_locations_is_shown_once(hostile: DiskQuery) -> None:
@@ -376,7 +405,7 @@ def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tm
     state = query.checkpoint / "flip27"
     (lineage,) = (folder.name for folder in state.iterdir() if folder.name.startswith("files-"))
     failures = tuple(FailedCheckpoint(at_ms=1000 * n, error=f"<b>timed out {n}</b>") for n in range(3))
-    epoch = DriverEpoch(LocalStore(str(state)), lineage, 9_000, failed=failures)
+    epoch = DriverEpoch(LocalStore(str(state)), lineage, 9_000, notes={"failed": failures})
     epoch.end(10_000, StateLocationError("<i>no space</i>", remedy="add <u>space</u>"))
     with served(pages_of([query.checkpoint])) as found:
         first, checkpoints = found.get().text, found.get(f"{source_path(found)}/checkpoints").text
@@ -390,6 +419,99 @@ def test_failed_checkpoints_and_the_error_of_a_driver_are_on_the_first_screen(tm
     assert [n for n in range(3) if f"<b>timed out {n}</b>" in text_of(checkpoints)] == [0, 1, 2]
 
 
+def test_a_source_is_asked_from_the_page_only_if_that_is_allowed(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    query.land("new.txt")
+    with served(pages_of([query.checkpoint])) as found:
+        path = source_path(found)
+        assert "/ask" not in found.get(f"{path}/progress").text
+        assert found.get(f"{path}/ask?token=").status == 404
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    with served(pages) as found:
+        path = source_path(found)
+        (token,) = re.findall(r'name="token" value="([^"]+)"', found.get(f"{path}/progress").text)
+        for wrong in ("", "guess", "%ff"):
+            assert found.get(f"{path}/ask?token={wrong}").status == 404
+        assert "in the source" not in found.get(path + "/batches").text
+        answer = found.get(f"{path}/ask?token={token}")
+        assert (answer.status, answer.headers["location"]) == (303, f"{path}/progress")
+        said = "1 splits that the state does not have"
+        until(lambda: said in text_of(found.get(f"{path}/progress").text))
+        assert said in text_of(found.get().text)
+        asked = pages.sources.found[0].frame.looked
+        found.get(f"{path}/ask?token={token}")  # within ten seconds
+        found.get()
+        assert pages.sources.found[0].frame.looked == asked
+
+
+def test_the_first_bytes_of_quarantined_files_are_shown_if_the_source_was_asked(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("torn.parquet", "gone.parquet", rows=None)
+    for name in ("a", "b"):
+        query.land(f"{name}.parquet")
+        query.batch()
+    query.engine.stop()
+    (tmp_path / "landing" / "gone.parquet").unlink()
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    text = text_of(pages.page(source.key, "quarantine", {}))
+    assert text.count("First bytes of the file") == 1
+    assert "6e 6f 74 20 50 61 72 71 75 65 74 not Parquet" in text
+
+
+def test_names_that_a_look_finds_are_as_hostile_as_those_of_the_state(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("first.parquet")
+    query.batch()
+    query.engine.stop()
+    query.land(*HOSTILE, rows=None)
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    page = pages.page(source.key, "progress", {})
+    assert f"{len(HOSTILE)} splits that the state does not have" in page
+    assert not set(re.findall(r"<\s*([a-zA-Z]+)", page)) & {"img", "iframe", "object"}
+    assert page.count("<script") == 1
+    assert not {"\x1b", "\u202e"} & set(page)
+    for query_ in ({"name": "<img"}, {"from1": "99999999999"}, {"from0": "-1"}):
+        assert pages.page(source.key, "progress", query_)
+    found = flip27(
+        "ui", "--checkpoint-location", query.checkpoint, "--look", "--path", query.root / "landing", "--json"
+    )
+    assert found.code == 0
+
+
+def test_a_page_that_searches_long_is_no_store_that_does_not_answer(
+    hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.cli.ui.sources.LATE_S", 0.0)
+    pages = pages_of([hostile.checkpoint])
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    with pages.sources.held(source.key, NOW):
+        pages.sources.look(NOW + dt.timedelta(seconds=9), limit_s=0.05)
+        assert pages.sources.unread == []
+        assert [one.key for one in pages.sources.found] == [source.key]
+
+
+def test_the_rows_of_a_file_are_shown_where_its_task_has_read_nothing_else(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("alone.parquet", rows=7)
+    query.batch()
+    query.engine.stop()
+    with served(pages_of([query.checkpoint])) as found:
+        path = source_path(found)
+        assert "alone.parquet finished 1 01-01 00:00:02 0 7" in text_of(
+            found.get(f"{path}/splits?name=alone").text
+        )
+        (link,) = links(found.get(f"{path}/splits").text, "/split?")
+        assert "7 (1 split)" in text_of(found.get(quote(link, safe="/?&=%+")).text)
+        assert "Planning" in found.get(f"{path}/checkpoints").text
+
+
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*/checkpoint"))
 
 
@@ -399,7 +521,7 @@ def test_every_page_of_every_source_and_of_older_states_is_made(checkpoint: Path
     pages.sources.look(dt.datetime.now(dt.UTC))
     assert pages.sources.unread == []
     for source in pages.sources.found:
-        seen = {"batches?", "splits?", "splits?status=live", "quarantine?", "checkpoints?"}
+        seen = {"batches?", "progress?", "splits?", "splits?status=live", "quarantine?", "checkpoints?"}
         todo = sorted(seen)
         while todo:
             view, _, query = todo.pop().partition("?")
@@ -408,6 +530,15 @@ def test_every_page_of_every_source_and_of_older_states_is_made(checkpoint: Path
             seen |= new
             todo += sorted(new)
         assert len(seen) > 6
+
+
+def test_the_place_of_the_switch_of_a_chain_is_shown() -> None:
+    (checkpoint,) = [at for at in GOLDEN if at.parts[-3:-1] == ("0.2.0", "chain")]
+    pages = pages_of([checkpoint])
+    pages.sources.look(dt.datetime.now(dt.UTC))
+    text = text_of(pages.page(pages.sources.found[0].key, "progress", {}))
+    assert "source 3 of 3 is read: hybrid.3 (files), which began at the switch 6" in text
+    assert "hybrid.2 (sequence) was read to its end 3" in text
 
 
 def test_a_record_of_kafka_that_cannot_be_decoded_is_shown_in_hex_and_as_text() -> None:

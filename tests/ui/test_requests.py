@@ -10,6 +10,7 @@ import pytest
 
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.cli.ui.edit_pages import EditPages
 from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
 from tests.quick_moto import QuickAnswers, quick_answers
@@ -56,17 +57,29 @@ def look(pages: Pages, second: int, view: str | None = None) -> None:
         pages.page(source.key, view, {})
 
 
-def test_the_first_screen_takes_28_requests_and_each_further_look_6(
+def test_the_first_screen_takes_31_requests_and_each_further_look_8(
     pages: Pages, counting: QuickAnswers
 ) -> None:
-    """Of ten batches with their reports; further looks list five folders and read the driver's record."""
+    """Of ten batches with their reports, and the oldest one; further looks list five folders, find that none
+    has requests, and read the driver's record."""
     look(pages, 0)
     assert not WRITING & counting.requests.keys()
-    assert counting.requests.total() == 28, counting.requests
+    assert counting.requests.total() == 31, counting.requests
     for second in (2, 4):
         counting.requests.clear()
         look(pages, second)
-        assert counting.requests == {"LIST": 5, "GET": 1}
+        assert counting.requests == {"LIST": 7, "GET": 1}
+
+
+def test_the_page_of_edits_asks_for_no_more_than_a_look(pages: Pages, counting: QuickAnswers) -> None:
+    editing = EditPages(pages)
+    look(pages, 0)
+    editing.edits(pages.sources.found[0], {})  # reads the documents of the other checkpoints, once
+    for second in (2, 4):
+        look(pages, second)
+        counting.requests.clear()
+        editing.edits(pages.sources.found[0], {})
+        assert counting.requests.total() == 0
 
 
 def test_several_windows_within_a_second_see_one_look(pages: Pages, counting: QuickAnswers) -> None:
@@ -79,14 +92,20 @@ def test_several_windows_within_a_second_see_one_look(pages: Pages, counting: Qu
 def test_a_page_of_all_batches_reads_each_of_them_once(pages: Pages, counting: QuickAnswers) -> None:
     """Two requests for each further batch: its document and the report of its task."""
     look(pages, 0, "checkpoints")
-    assert counting.requests.total() == 28 + 2 * 30 - 1, counting.requests
-    for second, view in ((2, "checkpoints"), (4, "batches"), (6, "splits"), (8, "quarantine")):
+    assert counting.requests.total() == 31 + 2 * 30 - 2, counting.requests
+    for second, view in (
+        (2, "checkpoints"),
+        (4, "batches"),
+        (6, "splits"),
+        (8, "quarantine"),
+        (10, "progress"),
+    ):
         counting.requests.clear()
         look(pages, second, view)
-        assert counting.requests == {"LIST": 5, "GET": 2 if second == 2 else 1}, view
+        assert counting.requests == {"LIST": 7, "GET": 2 if second == 2 else 1}, view
 
 
-def test_with_the_checkpoint_location_a_look_takes_14_requests(
+def test_with_the_checkpoint_location_a_look_takes_16_requests(
     counting: QuickAnswers, tmp_path: Path
 ) -> None:
     bucket = new_bucket(counting.url)
@@ -105,6 +124,6 @@ def test_with_the_checkpoint_location_a_look_takes_14_requests(
         (source,) = pages.sources.found
         assert source.frame.complete_id == 20
         found.append(dict(counting.requests))
-    # The offsets of twenty batches, eleven documents and a driver's record; later the newest two offsets and
+    # The offsets of twenty batches, twelve documents and a driver's record; later the newest two offsets and
     # that record.
-    assert found == [{"LIST": 11, "GET": 32}, {"LIST": 11, "GET": 3}, {"LIST": 11, "GET": 3}]
+    assert found == [{"LIST": 13, "GET": 33}, {"LIST": 13, "GET": 3}, {"LIST": 13, "GET": 3}]

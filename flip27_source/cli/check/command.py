@@ -48,7 +48,7 @@ from flip27_source.source_options import CORE_OPTIONS, EVENT_TIME_ORDER, SAVEPOI
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, pairs, seconds, source_options
 from ..rendering import Answer, Table
 from .event_time import CHECK as EVENT_TIME
-from .event_time import backlog_in_order, new_enumerator
+from .event_time import backlog_in_order, chain_in_order, new_enumerator
 from .executors import executors
 from .locations import asked_root, has_path, path_of, queues, shared_probe, source_path, state_location
 from .machine import (
@@ -121,7 +121,11 @@ def check(
     )
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
-    options |= source_options(given_options, files.storage)
+    others = source_options(given_options, files.storage)
+    own = {name.lower() for name, value in options.items() if (name, value) != ("enumerator", "files")}
+    if twice := [name for name in others if name.lower() in own]:
+        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
+    options |= others
     wants_source = enumerator != "files" or any(
         value is not None for value in (path, state, reader, schema, given_options)
     )
@@ -241,6 +245,7 @@ class SourceCheck:
         checks = own_checks(source)
         if checks is not None:
             yield from self._own_checks(source, checks)
+            yield from chain_in_order(source)
         elif root is None:
             yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
         else:

@@ -17,12 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.contract_version import contract_version
-from flip27_source.errors import some_of
-from flip27_source.source_checks import Finding, Status, failed, ok, warning
+from flip27_source.errors import Flip27Error, some_of
+from flip27_source.source_checks import Finding, Status, failed, failure, ok, warning
 
 from .machine import package_version, python_version, required_packages
 from .missing_resources import missing_resources
 from .on_executor import STATE, ExecutorTask, facts, not_shared
+from .time_limits import within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,8 +84,15 @@ def executors(
     began = time.monotonic()
     deadline = began + timeout_s
     if _is_remote(spark):
+        late = Flip27Error(
+            f"no task of the server has answered until the time limit ({timeout_s:g} s)",
+            remedy="see whether its cluster has executors that are free; --timeout waits longer",
+        )
         try:
-            answers = _over_connect(spark, task, list(own))
+            answers = within(timeout_s, lambda: _over_connect(spark, task, list(own)), lambda: late)
+        except Flip27Error as error:
+            yield failure("executors", error)
+            return
         except Exception as error:  # noqa: BLE001 - any failure of a task is the finding
             yield _failed_task("executors", reason(str(error)), "python3")
             return

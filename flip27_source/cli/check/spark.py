@@ -133,10 +133,14 @@ def session(settings: SessionSettings) -> Iterator[SparkSession]:
             said if of_jvm is not None else f"{type(error).__name__}: {said}", remedy
         ) from error
     try:
-        _check_settings(spark)
+        within(settings.timeout_s, lambda: _check_settings(spark), lambda: late)
         yield spark
     finally:
-        spark.stop()
+        if settings.server is None:
+            spark.stop()
+        else:
+            with contextlib.suppress(TimeoutError):  # the server may be silent by now
+                within(SERVER_S, spark.stop, TimeoutError)
 
 
 def _no_session(why: str, remedy: str) -> Flip27Error:
@@ -151,7 +155,7 @@ def _started(settings: SessionSettings) -> SparkSession:
     if server is not None:
         if settings.master or settings.conf or settings.properties_file:
             raise _no_session(
-                f"SPARK_REMOTE is {server}, so a session would be one of Spark Connect",
+                f"SPARK_REMOTE is {server.partition(';')[0]}, so a session would be one of Spark Connect",
                 "unset SPARK_REMOTE to check a cluster; or leave out --master, --conf and --properties-file",
             )
         _connect(server)

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from flip27_source.errors import AccessError
 
+from ..main import LEFT_ALONE
+
 ANSWER_S = 10.0
 """Maximum time for the first answer of a server; most of its clients try for longer."""
 
@@ -24,7 +26,7 @@ class _Worker(Generic[T]):
 
     def __init__(self, work: Callable[[], Iterable[T]]) -> None:
         self._results: queue.SimpleQueue[tuple[list[T], Exception | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._run, args=(work,), daemon=True).start()
+        threading.Thread(target=self._run, args=(work,), name=LEFT_ALONE, daemon=True).start()
 
     def _run(self, work: Callable[[], Iterable[T]]) -> None:
         try:

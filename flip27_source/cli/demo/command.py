@@ -11,6 +11,7 @@ import enum
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,14 @@ import typer
 from rich.console import Console
 
 from flip27_source.errors import Flip27Error
+from flip27_source.options import integer
 
-from ..commands import DONE, REFUSED, OptionGroup, command
+from ..commands import DONE, REFUSED, OptionGroup, command, option
 from ..rendering import Answer
 from .data import Comparison, compare, delivered_rows, write_file
 from .display import Display, render
 from .folder import DemoFolder
+from .page import opened
 from .process import ChildProcess
 
 group = typer.Typer()
@@ -58,6 +61,12 @@ class DemoSettings(OptionGroup):
         Path("demo-output")
     )
     timeout_s: Annotated[float, typer.Option("--timeout-s", min=1, help="Time limit in seconds.")] = 600.0
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Show the query on a web page meanwhile; needs the extra ui.")
+    ] = False
+    port: Annotated[
+        int, option("--port N", "The port of the page; 0 for any free one.", integer(minimum=0))
+    ] = 0
 
     @property
     def fewest_batches(self) -> int:
@@ -86,6 +95,7 @@ class DemoResult:
     Attributes:
         restarts: how many times the query was started again: after each kill, and after each
             signal that came too late to hit a batch.
+        has_page: whether a page has shown it.
     """
 
     folder: DemoFolder
@@ -96,6 +106,7 @@ class DemoResult:
     files_left_behind: int
     comparison: Comparison
     seconds: float
+    has_page: bool = False
 
 
 def run(settings: DemoSettings, console: Console) -> DemoResult:
@@ -103,6 +114,7 @@ def run(settings: DemoSettings, console: Console) -> DemoResult:
 
     Raises:
         DemoError: the query failed, or the time limit was exceeded.
+        OptionError: the page cannot be served.
     """
     if not 0 <= settings.kills < settings.fewest_batches:
         raise DemoError(
@@ -111,30 +123,34 @@ def run(settings: DemoSettings, console: Console) -> DemoResult:
             remedy="set more --files, fewer --files-per-batch or fewer --kills",
         )
     began = time.monotonic()
-    folder = DemoFolder.new(settings.parent)
-    with Display(console, files=settings.files, rows=settings.files * settings.rows_per_file) as display:
-        course = _Course(settings, folder, display)
-        kills = course.run()
-    shutil.rmtree(folder.scratch, ignore_errors=True)
-    return DemoResult(
-        folder=folder,
-        files=settings.files,
-        batches=folder.committed_batches(),
-        kills=kills,
-        restarts=course.starts - 1,
-        files_left_behind=len(folder.left_behind()),
-        comparison=compare(folder),
-        seconds=time.monotonic() - began,
-    )
+    with opened(settings.port) if settings.ui else nullcontext() as show:
+        folder = DemoFolder.new(settings.parent)
+        url = None if show is None else show(folder)
+        with Display(console, files=settings.files, rows=settings.files * settings.rows_per_file) as display:
+            course = _Course(settings, folder, display, url)
+            kills = course.run()
+        shutil.rmtree(folder.scratch, ignore_errors=True)
+        return DemoResult(
+            folder=folder,
+            files=settings.files,
+            batches=folder.committed_batches(),
+            kills=kills,
+            restarts=course.starts - 1,
+            files_left_behind=len(folder.left_behind()),
+            comparison=compare(folder),
+            seconds=time.monotonic() - began,
+            has_page=url is not None,
+        )
 
 
 class _Course:
     """One run of the demo: writes the files, and starts, kills and watches the query."""
 
-    def __init__(self, settings: DemoSettings, folder: DemoFolder, display: Display) -> None:
+    def __init__(self, settings: DemoSettings, folder: DemoFolder, display: Display, url: str | None) -> None:
         self._settings = settings
         self._folder = folder
         self._display = display
+        self._url = url
         self._began = time.monotonic()
         self._written = 0
         self._displayed_at = 0.0
@@ -214,6 +230,9 @@ class _Course:
 
     def _show(self) -> None:
         self._displayed_at = time.monotonic()
+        if self._url is not None and self._folder.has_batch():  # before, the page has nothing to show
+            self._display.say(f"the query's page: [bold]{self._url}[/]")
+            self._url = None
         self._display.update(files_written=self._written, rows_delivered=delivered_rows(self._folder))
 
     def _query(self) -> ChildProcess:

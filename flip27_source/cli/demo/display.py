@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -66,6 +67,9 @@ def render(console: Console, result: DemoResult) -> None:
         ("log", result.folder.log),
     ):
         console.print(f"{name:>7}  {escape(str(path))}", highlight=False, soft_wrap=True)
+    if result.has_page:
+        again = shlex.join(["flip27", "ui", "--checkpoint-location", str(result.folder.checkpoint)])
+        console.print(f"   page  {escape(again)}", highlight=False, soft_wrap=True)
     if compared.exactly_once:
         console.print(f"Every row exactly once, in {result.seconds:.0f} s.", style="bold green")
     else:

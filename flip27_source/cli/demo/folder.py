@@ -41,6 +41,10 @@ class DemoFolder:
     def committed_batches(self) -> int:
         return 1 + max(_batches(self.checkpoint / "commits"), default=-1)
 
+    def has_batch(self) -> bool:
+        """Whether Spark has logged one, and so the source has state."""
+        return bool(_batches(self.checkpoint / "offsets"))
+
     def open_batch(self) -> int | None:
         """The running batch: the one in Spark's offset log and not in its commit log."""
         newest = max(_batches(self.checkpoint / "offsets"), default=-1)

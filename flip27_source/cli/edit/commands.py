@@ -13,17 +13,29 @@ from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.file_systems.paths import path_text
-from flip27_source.options import integer, maybe_json, moment
-from flip27_source.values.times import in_utc
+from flip27_source.options import integer
 
 from ..app import CommandGroup
-from ..commands import REFUSED, Execute, FileSystem, Lineage, OptionGroup, argument, command, instant, option
+from ..commands import (
+    DONE,
+    REFUSED,
+    Execute,
+    FileSystem,
+    Lineage,
+    OptionGroup,
+    argument,
+    command,
+    instant,
+    option,
+)
 from ..rendering import Answer, Table
+from .positions import fields, milliseconds
 
 group = typer.Typer(no_args_is_help=True)
 quarantine = typer.Typer(cls=CommandGroup, help="Retry or drop quarantined splits.", no_args_is_help=True)
 group.add_typer(quarantine, name="quarantine")
 
+WAITS = "waits for the next batch boundary, or for the next start of a stopped query"
 _SHOWN = 100
 _ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), notes, submitted."
 
@@ -58,11 +70,7 @@ class Edit(OptionGroup):
         """Plan the edit, and with ``--execute`` submit it."""
         plan = edits.plan(operation, why=self.why, who=self.who, **self.edited.named, **what)
         if self.execute:
-            edits.submit(plan)
-            done = (
-                f"request {plan.request.request_id} waits for the next batch boundary, or for the next start "
-                "of a stopped query"
-            )
+            done = f"request {edits.submit(plan)} {WAITS}"
         else:
             done = "dry run: nothing was changed; add --execute to apply the edit"
         rows = [(item.split_id, item.checkpoint_id, item.now, item.then) for item in plan.changes]
@@ -172,19 +180,6 @@ def rewind(
     return edit.planned(EditOperation.REWIND, to_checkpoint=to_checkpoint, to_time=to_time)
 
 
-def _milliseconds(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return integer(minimum=0)(text)
-    return round(in_utc(moment(text)).timestamp() * 1000)
-
-
-def _fields(text: str) -> dict[str, Any]:
-    fields = maybe_json(text)
-    if not isinstance(fields, dict):
-        raise ValueError('a JSON object of fields of the split is expected, such as {"next": 500}')
-    return fields
-
-
 @command(
     group,
     example="flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3 --to-offset 1000 "
@@ -195,7 +190,7 @@ def set_position(
     splits: Splits,
     position: Annotated[
         dict[str, Any] | None,
-        option("--position JSON", "A JSON object with fields of the split and their new values.", _fields),
+        option("--position JSON", "A JSON object with fields of the split and their new values.", fields),
     ] = None,
     to_offset: Annotated[
         int | None, option("--to-offset N", "An offset of a Kafka partition.", integer(minimum=0))
@@ -206,7 +201,7 @@ def set_position(
             "--to-timestamp TIME",
             "The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
             "a zone are local.",
-            _milliseconds,
+            milliseconds,
         ),
     ] = None,
     to: Annotated[str | None, option("--to", "earliest or latest, of a Kafka partition.")] = None,
@@ -258,10 +253,6 @@ def withdraw(
 ) -> Answer:
     """Withdraw a waiting edit, or delete a failed one; the exit code is 1 if it was already applied."""
     withdrawn = edits.withdraw(request, **edited.named)
-    if withdrawn.applied_in is None:
-        why = "" if withdrawn.error is None else f", which had failed: {withdrawn.error}"
-        return Answer(data=withdrawn, shown=[f"withdrawn: {withdrawn.request_id}{why}"])
-    said = f"was applied by checkpoint {withdrawn.applied_in}: to undo it, edit the state again"
-    if not withdrawn.is_certain:
-        said += "; or it is withdrawn, if the query restarts from before that checkpoint: see its history"
-    return Answer(data=withdrawn, shown=[f"{withdrawn.request_id} {said}"], exit_code=REFUSED)
+    return Answer(
+        data=withdrawn, shown=[withdrawn.said], exit_code=DONE if withdrawn.applied_in is None else REFUSED
+    )

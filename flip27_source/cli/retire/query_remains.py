@@ -6,7 +6,7 @@ by which it is found; then Spark's checkpoint, which names the state; and at las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -204,11 +204,12 @@ class RetiredQuery:
         """
         removals = [removal for removal, _ in self._stored if STATE not in self.kept]
         check_all([removal for removal, _ in self._stored], wait)
-        for removal in removals:
-            removal.take_over()
         try:
+            for removal in removals:
+                removal.take_over()
             for thing in remains.things:
                 if thing.remove is not None:
+                    self._check_ours(thing, removals)
                     thing.remove()
                     yield thing
         except BaseException:
@@ -220,6 +221,12 @@ class RetiredQuery:
         folders = {source.lineage.parent for source in self.sources} | {self.checkpoint}
         for location in sorted((folder for folder in folders if folder), key=len, reverse=True):
             remove_if_empty(location, self.storage)
+
+    def _check_ours(self, thing: Leftover, removals: Sequence[LineageRemoval]) -> None:
+        """Before the states are removed, which look themselves: no query was started since the check."""
+        if thing.kind not in (STATE, SCHEMA, CHECKPOINT):
+            for removal in removals:
+                removal.check_ours()
 
     def _open(self, location: str) -> Store:
         return open_store(location, self.storage)
@@ -320,14 +327,14 @@ class RetiredQuery:
         }
         for (location, folder), store in found.items():
             versions = store.list(folder)
-            others = (name for name in lineages_in(store, store.list("")) if name not in retired)
-            users = [other for other in others if _schema_folder(store, other) in (folder, None)]
+            users_now = partial(_users_of, store, folder, retired)
+            users = users_now()
             if versions:
                 yield Leftover(
                     kind=SCHEMA,
                     name=f"{location}/{folder}",
                     details=f"{', '.join(users)} may use it" if users else f"{len(versions)} versions",
-                    remove=None if users else partial(remove_schemas, store, folder),
+                    remove=None if users else partial(remove_schemas, store, folder, users_now),
                 )
 
     def _of_spark(self) -> Iterator[Leftover]:
@@ -351,6 +358,12 @@ class RetiredQuery:
             details=details,
             remove=remove if self.with_checkpoint else None,
         )
+
+
+def _users_of(store: Store, folder: str, retired: Collection[str]) -> list[str]:
+    """The lineages that may use the schemas in a folder, without those that are retired."""
+    others = (name for name in lineages_in(store, store.list("")) if name not in retired)
+    return [other for other in others if _schema_folder(store, other) in (folder, None)]
 
 
 def _schema_folder(store: Store, lineage: str) -> str | None:

@@ -138,7 +138,7 @@ def restore(
     "list",
     example="flip27 savepoint list /savepoints",
     answers="a list of objects: directory, status (readable, damaged, unfinished), problem, created_at, "
-    "checkpoint_id, lineage, uid.",
+    "checkpoint_id, lineage, uid, claimed_by.",
 )
 def list_all(
     directory: Annotated[str, argument("DIRECTORY", "Directory of savepoints (--to of create).")],
@@ -146,7 +146,16 @@ def list_all(
 ) -> Answer:
     """List the savepoints in a directory, including damaged and unfinished ones."""
     entries = savepoints.list_savepoints(directory, files.options)
-    columns = ("directory", "status", "created_at", "checkpoint_id", "uid", "lineage", "problem")
+    columns = (
+        "directory",
+        "status",
+        "created_at",
+        "checkpoint_id",
+        "uid",
+        "lineage",
+        "claimed_by",
+        "problem",
+    )
     return Answer(data=entries, shown=[_table(dict(zip(columns, columns, strict=True)), entries)])
 
 

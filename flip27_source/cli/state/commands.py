@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import heapq
 import json
@@ -14,16 +15,25 @@ from typing import Annotated, Any
 
 import typer
 
+from flip27_source.coordination.edit_values import AppliedEdit
+from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer
 from flip27_source.snapshots.offsets import readable_position
+from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import ORPHAN, CheckpointStatus, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.split_rows import ShownStatus
 from flip27_source.state_tables.views import VIEWS
+from flip27_source.values.stored_json import decode_json
 
-from ..commands import OptionGroup, argument, command, option
+from ..commands import DONE, REFUSED, OptionGroup, argument, command, option
 from ..rendering import Answer, Table
+from ..watch.facts import Fact, facts
+from ..watch.look import Looking
+from ..watch.remarks import remarks
+from ..watch.standing import edit_said
+from ..watch.view import Frame, Watcher
 from .diff import changes, point_at
 from .rows import Place, Row, StoredState, checkpoint_row, driver_said, newest_complete
 
@@ -84,12 +94,26 @@ class Chosen(OptionGroup):
     example="flip27 state show /ckpt/orders",
     answers="a list with one object for each lineage: lineage, source (the view source), driver (whether it "
     "runs, in words), newest_complete and pending (rows of the view checkpoints), checkpoints (counts by "
-    "status).",
+    "status), facts (name, said: the lines that `watch` has too), tables (what they are made of: title, "
+    "said, columns, rows); of one that cannot be read: lineage, unread, remedy.",
 )
-def show(place: Place) -> Answer:
+def show(place: Place, *, looking: Looking) -> Answer:
     """Show the source, the newest checkpoints, and the counts and sizes of a state."""
-    overviews = [_overview(history) for history in place.histories()]
-    return Answer(data=overviews, shown=[_overview_table(item) for item in overviews])
+    given, now = looking.options(place.stored.files.storage), dt.datetime.now(dt.UTC)
+    watcher = Watcher(place=place)
+    if given is not None:
+        watcher.look_into_sources(given, now)
+    unread: dict[str, Flip27Error] = {}
+    overviews = [_overview(history, frame) for history, frame in watcher.look(now, unread)]
+    for error in () if overviews else unread.values():
+        raise error
+    shown = [part for item in overviews for part in (_overview_table(item), *map(_details, item["tables"]))]
+    damaged = [
+        {"lineage": name, "unread": error.what, "remedy": error.remedy} for name, error in unread.items()
+    ]
+    notes = [f"{name} cannot be read: {error}" for name, error in unread.items()]
+    code = REFUSED if unread else DONE
+    return Answer(data=[*overviews, *damaged], shown=shown, notes=notes, exit_code=code)
 
 
 @command(
@@ -157,7 +181,7 @@ def history(
         newest_first.append(oldest_first[::-1])
     merged = heapq.merge(*newest_first, key=lambda item: item[0]["created_at"], reverse=True)
     rows = _with_work(list(islice(merged, limit)))
-    shown_rows = [row | {"edits": "; ".join(map(_edit, json.loads(row["edits"] or "[]")))} for row in rows]
+    shown_rows = [row | {"edits": "; ".join(map(edit_said, _edits(row)))} for row in rows]
     return Answer(data=rows, shown=[_table(shown_rows, _HISTORY_COLUMNS)])
 
 
@@ -199,6 +223,7 @@ _OVERVIEW_NUMBERS = (
     "batch_id", "created_at", "splits", "files", "live", "waiting", "finished", "quarantined", "ignored",
     "actions", "delayed_actions", "document_bytes", "segment_bytes", "restored_from",
 )  # fmt: skip
+_MOST_DETAILS = 20
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 
 
@@ -230,12 +255,7 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
     return found
 
 
-def _edit(item: dict[str, Any]) -> str:
-    came_of_it = "refused" if item.get("refused") else f"{item.get('splits', 0)} splits"
-    return f"{item['operation']} by {item['who']}: {item['why']} ({came_of_it})"
-
-
-def _overview(history: History) -> dict[str, Any]:
+def _overview(history: History, frame: Frame) -> dict[str, Any]:
     line = history.line()
     complete = newest_complete(line)
     newest = line.names[-1] if line.names else None
@@ -247,6 +267,8 @@ def _overview(history: History) -> dict[str, Any]:
         "newest_complete": checkpoint_row(history, complete),
         "pending": None if newest == complete else checkpoint_row(history, newest),
         "checkpoints": {status.value: counts[status] for status in CheckpointStatus},
+        "facts": [*facts(frame), *(Fact("remark", said) for said in remarks(frame))],
+        "tables": [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())],
     }
 
 
@@ -265,7 +287,20 @@ def _overview_table(item: dict[str, Any]) -> Table:
     }
     shown |= {name.replace("_", " "): complete.get(name) for name in _OVERVIEW_NUMBERS}
     rows = [(name, value) for name, value in shown.items() if value not in (None, {})]
+    rows += [(fact.name, fact.said) for fact in item["facts"]]
     return Table(columns=("lineage", item["lineage"]), rows=rows)
+
+
+def _edits(row: Row) -> list[AppliedEdit]:
+    return decode_json((row["edits"] or "[]").encode(), list[AppliedEdit])
+
+
+def _details(table: ProgressTable) -> Table:
+    """What a fact is made of, without its last rows if there are many."""
+    rows = [list(row) for row in table.rows[:_MOST_DETAILS]]
+    if len(table.rows) > _MOST_DETAILS:
+        rows.append([f"... and {len(table.rows) - _MOST_DETAILS:,} more", *[None] * (len(table.columns) - 1)])
+    return Table(columns=table.columns, rows=rows)
 
 
 def _table(rows: list[Row], columns: Sequence[str]) -> Table:

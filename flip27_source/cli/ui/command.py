@@ -1,4 +1,4 @@
-"""``flip27 ui``: a local web page of sources, from their state alone. Read-only."""
+"""``flip27 ui``: a local web page of sources, from their state alone. Read-only unless edits are allowed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from flip27_source.options import integer
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
 from ..rendering import Answer, counted
 from ..state.rows import Place, StoredState
+from ..watch.look import Looking
 
 group = typer.Typer()
 _SHORTEST_TOKEN = 16
+_LONGEST_INTERVAL_S = 86_400.0
+"""Timers of browsers take at most 24.8 days, and end at once if it is more."""
 
 
 @command(
@@ -53,12 +56,18 @@ def ui(
         option("--token-env NAME", "The environment variable with the token that the page asks for."),
     ] = None,
     interval: Annotated[
-        float, option("--interval SECONDS", "Pause between two looks of an open page; at least 1.", seconds)
+        float,
+        option("--interval SECONDS", "Pause between two looks of an open page, from 1 s to 1 day.", seconds),
     ] = 2.0,
+    allow_edits: Annotated[
+        bool,
+        option("--allow-edits", "Also edit sources and take savepoints. Whoever sees the page may do so."),
+    ] = False,
     export: Annotated[
         str | None, option("--export FILE", "Write one HTML file, without scripts, and serve nothing.")
     ] = None,
     *,
+    looking: Looking,
     files: FileSystem,
 ) -> Answer:
     """Show on a web page whether sources run, what failed, the backlog, batches, splits and checkpoints."""
@@ -70,7 +79,8 @@ def ui(
         *(Place(location=at, stored=StoredState(files=files)) for at in state or ()),
     ]
     token = _token(host, token_env)
-    hidden = Hidden({"token": token, **source_options(None, files.storage)})
+    given = looking.options(files.storage)
+    hidden = Hidden({"token": token, **source_options(None, files.storage), **(given or {})})
     where = "in this environment"
     with needed("starlette", by="flip27 ui", extra="ui", where=where, error_type=OptionError):
         import jinja2  # noqa: F401
@@ -78,19 +88,30 @@ def ui(
 
         from .pages import Pages
         from .server import application, bound, server_of
-        from .sources import Sources
+        from .sources import ANSWER_S, Sources
     sources = Sources(places)
-    pages = Pages(sources, hidden.in_text, None if export else max(1.0, interval))
+    pages = Pages(
+        sources,
+        hidden.in_text,
+        None if export else min(max(1.0, interval), _LONGEST_INTERVAL_S),
+        looks_with=given,
+    )
 
     def show(console: Console) -> None:
-        app = application(pages, token, _now)
+        app = application(pages, token, _now, allow_edits=allow_edits)
         with bound(host, port) as listening:
             name = f"[{host}]" if ":" in host else host
             console.print(f"http://{name}:{listening.getsockname()[1]}/  (Ctrl-C ends it)", highlight=False)
+            if allow_edits and token is None:
+                console.print(
+                    "Everyone who can open it on this machine may edit; --token-env asks for a token."
+                )
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
 
-    sources.look(_now())
+    if given is not None:
+        sources.look_into(given, _now(), waits=export is not None)
+    sources.look(_now(), limit_s=None if export else ANSWER_S)
     unread = [
         {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}
         for item in sources.unread

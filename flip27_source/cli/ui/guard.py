@@ -43,10 +43,12 @@ class Guard:
 
     Args:
         token: what a browser has to give once, and programs as a bearer token; None on loopback, without one.
+        allow_edits: whether forms of sources may be posted. The application checks their own tokens.
     """
 
-    def __init__(self, app: Any, *, token: str | None) -> None:
+    def __init__(self, app: Any, *, token: str | None, allow_edits: bool = False) -> None:
         self._app = app
+        self._allows_edits = allow_edits
         self._token = token
         self._session = secrets.token_urlsafe(32)
 
@@ -70,11 +72,15 @@ class Guard:
             return PlainTextResponse("flip27 ui answers only to localhost and 127.0.0.1\n", 421)
         path = request.scope["path"]  # not that of request.url, which old Starlettes make from the host too
         is_login = (request.method, path) == ("POST", "/login") and self._token is not None
-        if request.method not in ("GET", "HEAD") and not is_login:
+        is_edit = self._allows_edits and request.method == "POST" and path.startswith("/s/")
+        if request.method not in ("GET", "HEAD") and not (is_login or is_edit):
             return PlainTextResponse("this page only shows\n", 405)
-        origin = request.headers.get("origin", "").partition("://")[2]
-        if is_login and (origin != host or request.headers.get("sec-fetch-site") == "cross-site"):
-            return PlainTextResponse("another site sends this form\n", 403)
+        is_own = request.headers.get("origin") in (f"http://{host}", f"https://{host}")
+        sent_by = request.headers.get("sec-fetch-site", "same-origin")
+        if (is_login or is_edit) and not (is_own and sent_by == "same-origin"):
+            return PlainTextResponse(
+                "another site sends this form, or a proxy changes the Host header\n", 403
+            )
         if is_login:
             return await self._logged_in(request)
         if self._token is None or path == "/static/style.css" or self._knows(request):
@@ -86,17 +92,25 @@ class Guard:
         return _equal(given, self._token) or _equal(request.cookies.get(_cookie(request), ""), self._session)
 
     async def _logged_in(self, request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _LONGEST_FORM:
-                return PlainTextResponse("the form is too long\n", 413)
+        body = await body_of(request, _LONGEST_FORM)
+        if body is None:
+            return PlainTextResponse("the form is too long\n", 413)
         (given,) = parse_qs(body.decode(errors="replace")).get("token", [""])[:1]
         if not _equal(given, self._token):
             return HTMLResponse(_FORM, 401)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(_cookie(request), self._session, httponly=True, samesite="strict")
         return answer
+
+
+async def body_of(request: Request, longest: int) -> bytes | None:
+    """The body of a request; None if it is longer than this many bytes."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > longest:
+            return None
+    return body
 
 
 def _cookie(request: Request) -> str:

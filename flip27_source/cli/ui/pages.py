@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +19,8 @@ from flip27_source._version import __version__
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import readable_position
-from flip27_source.state_tables.history import COMPLETE, Ancestry, StoredSplit, stored_text
+from flip27_source.source_progress import ProgressTable
+from flip27_source.state_tables.history import COMPLETE, PENDING, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
 from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, WAITING, ShownStatus
@@ -25,9 +28,12 @@ from flip27_source.state_tables.views import VIEWS
 
 from ..rendering import counted
 from ..state.diff import Point, changes
+from ..watch.facts import facts
 from ..watch.remarks import remarks
+from ..watch.standing import edit_said
 from ..watch.view import Batch
 from . import words
+from .edit_forms import value_of
 from .sources import Source, Sources
 
 BATCHES, SPLITS = 30, 100
@@ -59,12 +65,25 @@ class Pages:
     Args:
         hide: masks secrets in a text.
         interval_s: how often the page asks for news; None in a report, which has no links either.
+        looks_with: the options with which sources themselves are asked; None: they are not.
+
+    Attributes:
+        ask_token: what a request has to contain that asks a source itself, so that no other site can do it.
     """
 
-    def __init__(self, sources: Sources, hide: Callable[[str], str], interval_s: float | None) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        hide: Callable[[str], str],
+        interval_s: float | None,
+        *,
+        looks_with: Mapping[str, str] | None = None,
+    ) -> None:
         self.sources = sources
+        self.looks_with = looks_with
+        self.ask_token = secrets.token_urlsafe(16)
         self._interval_s = interval_s
-        self._hide = hide
+        self.hide = hide
         self._text = words.finalizer(hide)
         self._jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -75,13 +94,29 @@ class Pages:
             lstrip_blocks=True,
         )
         self._jinja.globals.update(
-            words=words, counted=counted, remarks=remarks, link=self._link, version=__version__
+            words=words,
+            counted=counted,
+            remarks=remarks,
+            facts=facts,
+            link=self._link,
+            version=__version__,
+            ask_token=None if looks_with is None or interval_s is None else self.ask_token,
+            form_token=None,
+            value_of=value_of,
         )
+
+    def allow_edits(self, form_token: str) -> None:
+        """Show where edits begin; ``form_token``: what every form that is posted has to contain."""
+        self._jinja.globals["form_token"] = form_token
+
+    def is_open(self, text: str) -> bool:
+        """Whether a text has no secret in it."""
+        return self.hide(text) == text
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
         shown = self._text(text)
-        if self._interval_s is None or any(self._hide(value) != value for value in map(str, query.values())):
+        if self._interval_s is None or any(self.hide(value) != value for value in map(str, query.values())):
             return Markup("{}").format(shown)
         url = path + ("?" + urlencode(query, errors="surrogatepass") if query else "")
         return Markup('<a href="{}">{}</a>').format(url, shown)
@@ -164,10 +199,17 @@ class Pages:
             "subtasks": slowest_first[:MOST_ROWS],
             "counts": counts,
             "remarks": remarks(frame),
-            "edits": raw.edits,
+            "edits": [edit_said(edit) for edit in raw.edits],
+            "to_readers": {item.subtask: len(item.events) for item in raw.plan if item.events},
+            "actions": [
+                row for row in VIEWS["actions"].rows(history) if row["checkpoint_id"] == name.checkpoint_id
+            ][:MOST_ROWS],
+            "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
+            "is_open": _gateways(found[name], line.status[name]),
             "summary": history.summary(name),
             "parent": document.parent if document.parent in line.status else None,
             "page": list_splits(history, Cursor.parse(query.get("at", "")), SPLITS, only=name),
+            "of": found,
         }
 
     def checkpoints(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
@@ -187,6 +229,7 @@ class Pages:
             "most": MOST_ROWS,
             "chosen": chosen,
             "identity": history.source(),
+            "phases": {item.checkpoint_id: item for item in source.written},
         }
 
     @staticmethod
@@ -219,7 +262,38 @@ class Pages:
         else:
             at = Cursor.parse(query.get("at", ""))
             found["page"] = list_splits(history, at, SPLITS, text=text, statuses=statuses)
+            found["of"] = self._batches_of(source, found["page"])
         return found
+
+    def _batches_of(self, source: Source, page: Page) -> dict[CheckpointName, Batch]:
+        """The batches of the splits on a page."""
+        names = {item.name for item in page.splits if item.name is not None}
+        return dict(self.sources.batches(source, sorted(names)))
+
+    def progress(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
+        """The tables that the enumerator tells, and those of a look into the source; each in pages."""
+        frame, text = source.frame, query.get("name", "")
+        tables = self.told(source)
+        shown = []
+        for number, table in enumerate(tables):
+            rows = [row for row in table.rows if text in str(row[0])]
+            first = _whole(query.get(f"from{number}", ""))
+            shown.append((number, table, rows[first : first + SPLITS], first, len(rows)))
+        head = source.history.newest()
+        live = [] if head is None or not shown else map(StoredSplit.of, head[1].raw.ledger.live)
+        return {
+            "shown": shown,
+            "name": text,
+            "live": {split.split_id: split for split in live},
+            "slowest": None if frame.horizon is None else frame.horizon.slowest,
+            "page_rows": SPLITS,
+        }
+
+    @staticmethod
+    def told(source: Source) -> list[ProgressTable]:
+        """What the enumerator tells of the state, and of the source itself."""
+        frame = source.frame
+        return [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())]
 
     def split(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         split_id = query.get("id", "")
@@ -239,7 +313,18 @@ class Pages:
                 remedy="search for it by a part of its name",
             )
         names = {name.checkpoint_id: name for name in source.history.line().names}
-        return {"rows": rows, "files": files[::-1][:MOST_ROWS], "names": names}
+        tables = [(table, row) for table in self.told(source) for row in table.rows if row[0] == split_id]
+        of = dict(
+            self.sources.batches(
+                source,
+                [
+                    name
+                    for name in names.values()
+                    if name.checkpoint_id in {row["checkpoint_id"] for row in files[-MOST_ROWS:]}
+                ],
+            )
+        )
+        return {"rows": rows, "files": files[::-1][:MOST_ROWS], "names": names, "tables": tables, "of": of}
 
     def quarantine(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         rows = list(VIEWS["quarantine"].rows(source.history))
@@ -260,7 +345,7 @@ class Pages:
         return self.render("report.html", style=Markup(style), parts=parts, **self.all_sources())
 
     def _parts(self, source: Source) -> Iterator[Markup]:
-        for view in ("batches", "quarantine", "checkpoints"):
+        for view in ("batches", "progress", "quarantine", "checkpoints"):
             try:
                 made = VIEWS_OF_A_SOURCE[view](self, source, {})
             except Flip27Error as error:
@@ -276,8 +361,15 @@ VIEWS_OF_A_SOURCE: Mapping[str, Callable[[Pages, Source, Mapping[str, str]], dic
     "checkpoints": Pages.checkpoints,
     "splits": Pages.splits,
     "split": Pages.split,
+    "progress": Pages.progress,
     "quarantine": Pages.quarantine,
 }
+
+
+def _gateways(batch: Batch, status: str) -> Callable[[int], bool]:
+    """Which gateways are open after a batch was planned: that of a subtask that has reported."""
+    reports = batch.row["report_demand"] != "none"
+    return lambda subtask: status != PENDING or (reports and subtask in batch.reports)
 
 
 def _named(line: Ancestry, text: str) -> CheckpointName:
@@ -288,6 +380,10 @@ def _named(line: Ancestry, text: str) -> CheckpointName:
             remedy="clean-up removes the oldest ones: choose a retained one",
         )
     return name
+
+
+def _whole(text: str) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
 
 
 def _cleaned_up(name: CheckpointName) -> MissingStateError:

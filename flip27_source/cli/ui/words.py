@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,11 @@ from rich.filesize import decimal
 
 from flip27_source.snapshots.driver_epochs import Condition
 
-from ..rendering import cell_text, printable
+from ..rendering import ago, cell_text, printable, seconds, seconds_since
 from ..watch.view import Frame
+
+__all__ = ["ago", "seconds", "seconds_since"]
+"""Words of other commands that templates use too."""
 
 SIGNS = {
     Condition.RUNNING: "●",
@@ -20,9 +22,7 @@ SIGNS = {
     Condition.LOST: "▲",
     Condition.UNKNOWN: "?",
 }
-_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"))
 _MOST_BYTES_SHOWN = 256
-_SMALL = 10
 
 
 def finalizer(hide: Callable[[str], str]) -> Callable[[Any], Any]:
@@ -36,18 +36,6 @@ def finalizer(hide: Callable[[str], str]) -> Callable[[Any], Any]:
         return "-" if value is None else printable(hide(cell_text(value)))
 
     return text
-
-
-def seconds(value: float | None) -> str:
-    """A time span in one or two units: ``45 s``, ``3 min``, ``2 d 4 h``."""
-    if value is None:
-        return "-"
-    for index, (size, unit) in enumerate(_STEPS):
-        if value >= size:
-            rest, below = int(value % size), _STEPS[index + 1 : index + 2]
-            further = f" {rest // below[0][0]} {below[0][1]}" if below and rest >= below[0][0] else ""
-            return f"{int(value // size)} {unit}{further}"
-    return f"{value:.1f} s" if 0 < value < _SMALL else f"{value:.0f} s"
 
 
 def size(value: int | None) -> str:
@@ -78,12 +66,3 @@ def first_bytes(value: bytes | None) -> tuple[str, str]:
 
 def sign(condition: str | None) -> str:
     return SIGNS[Condition(condition or Condition.UNKNOWN)]
-
-
-def ago(now: dt.datetime, then: dt.datetime | None) -> str:
-    """When something was, in UTC, and how long ago."""
-    return "-" if then is None else f"{then:%Y-%m-%d %H:%M:%S} UTC, {seconds_since(now, then)} ago"
-
-
-def seconds_since(now: dt.datetime, then: dt.datetime) -> str:
-    return seconds(max(0.0, (now - then).total_seconds()))

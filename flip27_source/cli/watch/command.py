@@ -18,9 +18,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ..commands import command, option, seconds
+from ..commands import DONE, REFUSED, command, option, seconds
 from ..rendering import Answer, counted, printable
 from ..state.rows import Place
+from .facts import facts
+from .look import Looking
 from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
 
@@ -32,12 +34,14 @@ _BAR_WIDTH = 24
 @command(
     group,
     example="flip27 watch /ckpt/orders",
-    answers="a list with one object for each lineage: lineage, at, driver, condition, error, remedy, "
+    answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
-    "backlog, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, sized (target_ms, reason, files, "
-    "rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, "
-    "slowest, paused), live, finished, quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, "
-    "subtasks (subtask, splits, done, rows, duration_ms, host).",
+    "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
+    "sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, "
+    "late), horizon (latest_us, slowest, paused), live, finished, quarantined, ignored, data_losses, "
+    "rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, splits, done, rows, duration_ms, "
+    "host), standing (heard_at, discovered_at, edits and savepoints: at, checkpoint_id, said; started_from, "
+    "owns, progress: title, said, columns, rows), looked (at, took_s, tables, error, remedy, first_bytes).",
 )
 def watch(
     place: Place,
@@ -45,12 +49,18 @@ def watch(
     interval: Annotated[
         float, option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds)
     ] = 1.0,
+    *,
+    looking: Looking,
 ) -> Answer:
     """Show backlog, rows per second, lag, batches and tasks (subtasks) of a source; Ctrl-C ends it.
 
-    Rows and times are only known if tasks report: set taskReports=always to have them for every source.
+    Times of tasks are only known if these report: set taskReports=always to have them for every source. Rows
+    are known then, or if the source tells those of each split.
     """
+    given = looking.options(place.stored.files.storage)
     watcher = Watcher(place=place)
+    if given is not None:
+        watcher.look_into_sources(given, _now())
     frames = watcher.frames(_now())
 
     def draw(console: Console) -> None:
@@ -59,7 +69,8 @@ def watch(
         else:
             watch_live(lambda: watcher.frames(_now()), console, _ticks(max(0.1, interval)))
 
-    return Answer(data=frames, shown=[draw])
+    is_damaged = any(frame.unread is not None for frame in frames)
+    return Answer(data=frames, shown=[draw], exit_code=REFUSED if is_damaged else DONE)
 
 
 def _now() -> dt.datetime:
@@ -85,7 +96,7 @@ def watch_live(look: Callable[[], Sequence[Frame]], console: Console, ticks: Ite
 
 def _panel(frame: Frame) -> Panel:
     if frame.checkpoint_id is None:
-        said = Group(*_driver(frame), "no checkpoint yet")
+        said = Group(*_driver(frame), "no checkpoint yet" if frame.unread is None else "cannot be read")
         return Panel(said, title=escape(frame.lineage), title_align="left")
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
@@ -97,6 +108,7 @@ def _panel(frame: Frame) -> Panel:
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
     lines = [Text(printable(remark)) for remark in remarks(frame)]
+    lines += [Text(printable(f"{fact.name}: {fact.said}")) for fact in facts(frame)]
     return Panel(
         Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
         title=escape(frame.lineage),
@@ -107,8 +119,9 @@ def _panel(frame: Frame) -> Panel:
 def _driver(frame: Frame) -> list[Text]:
     """Lines on whether the source runs, and on the error that has ended it."""
     lines = [] if frame.driver is None else [Text(printable(frame.driver))]
-    if frame.error is not None:
-        lines.append(Text(printable(frame.error), style="bold red"))
+    lines += [
+        Text(printable(error), style="bold red") for error in (frame.unread, frame.error) if error is not None
+    ]
     if frame.remedy is not None:
         lines.append(Text(printable(f"What to do: {frame.remedy}")))
     return lines

@@ -9,20 +9,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
+from flip27_source.coordination.edit_values import AppliedEdit
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
 from flip27_source.errors import Flip27Error, MissingStateError
-from flip27_source.snapshots.documents import timestamp
+from flip27_source.snapshots.documents import CheckpointDocument, timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
+from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
 from flip27_source.values.times import event_time
 
 from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
+from .look import Look, looked
+from .standing import Standing, numbers_of, of_driver, progress_of, rows_planned, standing
 
 T = TypeVar("T")
 
@@ -55,12 +60,15 @@ class Frame:
     Attributes:
         at: when the state was read.
         driver, condition: whether its driver runs, in words and in one word; None if no driver is known.
-        error, remedy: with which its driver has failed, and what to do about it.
+        unread: why its state cannot be read; None if it can.
+        error, remedy: with which its driver has failed, and what to do about it, or about ``unread``.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
         event_time_lag_s: seconds between the largest event time reported and now.
-        backlog: splits that were found and are not in a batch yet. live: splits that continue.
+        checkpoint_bytes: size of the newest checkpoint, with the segments that it shares with others.
+        backlog: splits that were found and are not in a batch yet. waiting: those of them that a limit has
+            postponed. live: splits that continue.
         backlog_rows, backlog_bytes, backlog_age_s: rows and bytes of the backlog, and the age of its oldest
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
         backlog_per_s: growth of the backlog in splits per second over the newest batches; negative if it
@@ -73,15 +81,18 @@ class Frame:
         data_losses: how often data was lost before it was read. These three include the reports of the
             newest batch.
         rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
-            rows_per_s is None unless tasks report.
+            rows_per_s is None if neither tasks report nor splits tell their rows.
         batches: number of retained checkpoints.
+        report_demand: whether the tasks of the newest batch report: none, wanted or required.
         subtasks: of the newest batch.
+        standing: what is known besides numbers. looked: what a look into the source itself has found.
     """
 
     lineage: str
     at: dt.datetime
     driver: str | None = None
     condition: str | None = None
+    unread: str | None = None
     error: str | None = None
     remedy: str | None = None
     checkpoint_id: int | None = None
@@ -92,7 +103,9 @@ class Frame:
     complete_at: dt.datetime | None = None
     lag_s: float | None = None
     event_time_lag_s: float | None = None
+    checkpoint_bytes: int | None = None
     backlog: int = 0
+    waiting: int = 0
     backlog_rows: int | None = None
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
@@ -108,7 +121,10 @@ class Frame:
     rows_per_s: float | None = None
     splits_per_s: float | None = None
     batches: int = 0
+    report_demand: str | None = None
     subtasks: Sequence[SubtaskProgress] = ()
+    standing: Standing = field(default_factory=Standing)
+    looked: Look | None = None
 
     @property
     def level_in_s(self) -> float | None:
@@ -126,15 +142,20 @@ class Batch:
     Attributes:
         row: of the view checkpoints. reports: rows of the view reports, by subtask.
         backlog: splits that were found and in no batch yet when it was planned.
+        planned_rows: if no task has reported, the rows that it reads by its splits; None: they do not tell.
         quarantined, ignored, losses: how many its reports tell.
+        edits: those that it has applied. target: where its checkpoint is a savepoint.
     """
 
     row: Row
     reports: dict[int, Row]
     backlog: int
+    planned_rows: int | None
     quarantined: int
     ignored: int
     losses: int
+    edits: Sequence[AppliedEdit] = ()
+    target: str | None = None
 
     @property
     def slowest_ms(self) -> int | None:
@@ -145,26 +166,62 @@ class Batch:
         """The sum of a column of the reports; None if none has reported."""
         return sum(report[column] for report in self.reports.values()) if self.reports else None
 
+    def rows_of_one(self, subtask: int) -> int | None:
+        """The rows of a subtask that read a single split; None if it read several, or has not reported."""
+        report = self.reports.get(subtask)
+        return report["rows"] if report is not None and report["splits"] == 1 else None
+
+    @property
+    def rows(self) -> int | None:
+        """The rows that it has read, by its reports or else by its splits; None if neither tells them."""
+        told = self.total("rows") if self.row["subtasks"] else 0
+        return self.planned_rows if told is None else told
+
 
 @dataclass(slots=True)
 class Watcher:
-    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten."""
+    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten.
+
+    Attributes:
+        is_brief: whether frames have numbers only, and no ``standing``, which takes two requests more.
+        looked: by lineage, what the newest look into a source itself has found.
+    """
 
     place: Place
+    is_brief: bool = False
     _looks: Looks = field(init=False)
     _last: dict[Any, Any] = field(default_factory=dict)
     _needed: dict[Any, Any] = field(default_factory=dict)
+    looked: dict[str, Look] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._looks = Looks(self.place)
 
     def frames(self, now: dt.datetime) -> list[Frame]:
-        """One frame for each lineage.
+        """One frame for each lineage; one that cannot be read does not hide the others.
 
         Raises:
-            StateError: nothing is there, or it cannot be read.
+            StateError: nothing is there, or nothing can be read.
         """
-        return [frame for _, frame in self.look(now)]
+        unread: dict[str, Flip27Error] = {}
+        frames = [frame for _, frame in self.look(now, unread)]
+        for error in () if frames else unread.values():
+            raise error
+        damaged = (
+            Frame(lineage=name, at=now, unread=error.what, remedy=error.remedy)
+            for name, error in unread.items()
+        )
+        return [*frames, *damaged]
+
+    def look_into_sources(self, given: Mapping[str, str], now: dt.datetime, only: str | None = None) -> None:
+        """Look into each source itself, once; later frames show it.
+
+        Args:
+            given: the options that the states do not have. only: a lineage; None: all of them.
+        """
+        for history in self._looks.histories():
+            if only in (None, history.lineage.name):
+                self.looked[history.lineage.name] = looked(history, given, now)
 
     def look(
         self, now: dt.datetime, unread: dict[str, Flip27Error] | None = None
@@ -220,6 +277,8 @@ class Watcher:
             condition=None if driver is None else driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
+            looked=self.looked.get(lineage),
+            standing=of_driver(history),
         )
         if document is None or not batches:
             return frame
@@ -242,7 +301,9 @@ class Watcher:
             complete_at=None if not of_complete else timestamp(of_complete.timestamp_ms),
             lag_s=(now - row["created_at"]).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
+            checkpoint_bytes=row["document_bytes"] + row["segment_bytes"],
             backlog=batch.backlog,
+            waiting=row["waiting"],
             backlog_rows=_count_in(summary, "backlogRows"),
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
@@ -258,6 +319,8 @@ class Watcher:
             rows_per_s=_rate(_rows(read), passed_s),
             splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
+            report_demand=row["report_demand"],
+            standing=frame.standing if self.is_brief else self._standing(history, line, document, batches),
             subtasks=[
                 _subtask(
                     item.subtask,
@@ -268,6 +331,26 @@ class Watcher:
                 for item in document.raw.plan
             ],
         )
+
+    def _standing(
+        self, history: History, line: Ancestry, document: CheckpointDocument, batches: Sequence[Batch]
+    ) -> Standing:
+        newest = line.names[-1]
+        numbers = numbers_of(history, newest)
+        # Nothing else changes what is told of a checkpoint.
+        key = (history.lineage.name, newest, msgspec.json.encode(numbers, enc_hook=str, order="sorted"))
+        told = self._once(key, lambda: progress_of(history, document, numbers))
+        return standing(history, batches, self._started_from(history, line), told)
+
+    def _started_from(self, history: History, line: Ancestry) -> str | None:
+        """The savepoint of the oldest checkpoint, which is the first one as long as a claim matters."""
+        first = line.names[0]
+
+        def read() -> tuple[str | None]:
+            document = history.document(first)
+            return (None if document is None else document.raw.savepoint,)
+
+        return self._once((history.lineage.name, first, "savepoint"), read)[0]
 
 
 def _subtask(subtask: int, splits: int, report: Row, is_complete: bool) -> SubtaskProgress:
@@ -293,9 +376,12 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
         row=row,
         reports=reports,
         backlog=max(noted, row["waiting"] + held),
+        planned_rows=None if reports or document is None else rows_planned(history, name, document),
         quarantined=statuses[SplitStatus.FAILED],
         ignored=statuses[SplitStatus.IGNORED],
         losses=sum(len(report.losses) for report in told),
+        edits=() if document is None else document.raw.edits,
+        target=None if document is None or document.raw.kind != "savepoint" else document.raw.target,
     )
 
 
@@ -309,11 +395,10 @@ def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
 
 
 def _rows(read: Sequence[Batch]) -> int | None:
-    """The rows of these batches; None if there are none, or if one with splits has no reports."""
-    if not read or not all(batch.reports or not batch.row["subtasks"] for batch in read):
-        return None
-    rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
-    return rows
+    """The rows of these batches; None if there are none, or if those of one are not known."""
+    rows = [batch.rows for batch in read]
+    known = [count for count in rows if count is not None]
+    return sum(known) if known and len(known) == len(rows) else None
 
 
 def _passed_s(batches: Sequence[Batch], now: dt.datetime, *, is_complete: bool) -> float:

@@ -202,6 +202,8 @@ def test_state_in_a_folder_whose_name_looks_like_a_glob_touches_no_other_folder(
         ("a::b", "a::b"),
         ("file:/a::b", "/a::b"),
         ("file:///a", "/a"),
+        ("FILE:///a", "/a"),
+        ("File:/a", "/a"),
         ("//a//b", "/a//b"),
         ("local:///a", "/a"),
         ("local:/a", "/a"),

@@ -410,6 +410,20 @@ def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
     assert (told["backlogRows"], told["backlogSplits"]) == (4, 2)
 
 
+def test_the_lag_of_each_partition_is_told_if_it_is_asked_for(kafka: KafkaBroker) -> None:
+    topic = filled(kafka, 5, 2, 0)
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=3, partitionLag=True)
+    engine.run_batch()
+    lags = engine.holder.report()["parts"]["partitionLag"]
+    assert lags.keys() == {f"{topic}/{number}" for number in range(3)}
+    assert sum(lags.values()) == engine.holder.report()["backlogRows"] == 4
+    engine.process_all_available()
+    assert set(engine.holder.report()["parts"]["partitionLag"].values()) == {0}
+    without = stream(kafka, topic, maxOffsetsPerTrigger=3)
+    without.run_batch()
+    assert "parts" not in without.holder.report()
+
+
 def query(broker: KafkaBroker, topic: str, state: Path, group: str, **more: str) -> MicroBatchEngine:
     """Return a query that commits to a group."""
     committing = {"commitOffsets": "true", "kafka.group.id": group}

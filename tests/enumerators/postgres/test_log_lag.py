@@ -158,6 +158,9 @@ def test_a_query_reports_its_lag_in_bytes_and_seconds(
     assert 0 < found["logLagSeconds"] <= (now - since).total_seconds()
     assert "backlogRows" not in found
     assert found["slotKeptBytes"] >= found["logLagBytes"]
+    ((slot, kept),) = query.holder.report()["parts"]["slotKeptBytes"].items()
+    assert slot.startswith("flip27_orders_")
+    assert kept >= found["logLagBytes"]
     assert f"lag_bytes={found['logLagBytes']} lag_s=" in found["positions"]["log"]
     read_all(query, 126)
 

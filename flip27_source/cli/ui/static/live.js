@@ -12,14 +12,16 @@ function path(element) {
   return path(element.parentElement) + " > " + element.tagName + ":nth-of-type(" + (same.indexOf(element) + 1) + ")";
 }
 
-// Old and new parts are compared one by one, so that only what differs is replaced.
+// Old and new parts are compared one by one, so that only what differs is replaced: never a form of an edit, in
+// which something may be ticked.
 function renew(old, fresh) {
   if (old.isEqualNode(fresh)) return;
-  const isForm = old.tagName === "FORM" && old.contains(document.activeElement);
+  const isForm = old.matches("form.edit") || (old.tagName === "FORM" && old.contains(document.activeElement));
   if (isForm || ["INPUT", "SELECT"].includes(old.tagName)) return;
   const sameKind = old.tagName === fresh.tagName && old.children.length === fresh.children.length;
   const holdsText = [...old.childNodes, ...fresh.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
   if (!sameKind || holdsText || !old.children.length) {
+    if (old.querySelector("form.edit")) return;  // its parts would have to be the same in number
     old.replaceWith(document.importNode(fresh, true));
     return;
   }

@@ -1,0 +1,44 @@
+"""Positions in splits as users write them: on the command line, and in the forms of ``flip27 ui``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flip27_source.edits.moves import Move, Shift
+from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.options import integer, maybe_json, moment
+from flip27_source.values.times import in_utc
+
+
+def milliseconds(text: str) -> int:
+    """A time, ISO 8601 (local without a zone) or milliseconds since 1970; raises ValueError."""
+    if text.isascii() and text.isdigit():
+        return integer(minimum=0)(text)
+    return round(in_utc(moment(text)).timestamp() * 1000)
+
+
+def fields(text: str) -> dict[str, Any]:
+    """Fields of a split as a JSON object; raises ValueError."""
+    given = maybe_json(text)
+    if not isinstance(given, dict):
+        raise ValueError('a JSON object of fields of the split is expected, such as {"next": 500}')
+    return given
+
+
+def move(text: str) -> Move:
+    """A position in one text: an offset, +N or -N, earliest, latest, a time, or a JSON object of fields.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        return fields(text)
+    if text.lower() in ("earliest", "latest"):
+        return NamedPosition(word=text.lower())
+    if re.fullmatch(r"[+-]\d+", text, re.ASCII):
+        return Shift(rows=(-1 if text[0] == "-" else 1) * integer(minimum=0)(text[1:]))
+    if re.fullmatch(r"\d+", text, re.ASCII):
+        return NamedPosition(offset=integer(minimum=0)(text))
+    return NamedPosition(timestamp_ms=milliseconds(text))

@@ -1,0 +1,64 @@
+"""Failures of tasks: why a batch could not be read, for people who look at the state.
+
+Spark tells a source that its query has ended, and not why. So a task that fails writes why, if it can.
+Nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import CorruptStateError, MissingStateError
+from ..values.stored_json import decode_json
+from . import file_names
+from .file_names import CheckpointName
+from .store import Store
+from .stored_lineage import StoredLineage
+
+_MOST_KEPT = 4
+"""Of one subtask: Spark tries a task four times."""
+
+
+class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A failed attempt of a task. Attributes: at_ms: by the clock of its host."""
+
+    at_ms: int
+    subtask: int
+    attempt: int
+    host: str
+    error: str
+    remedy: str | None = None
+
+
+def keep_failure(store: Store, lineage: str, name: CheckpointName, failure: TaskFailure) -> None:
+    """Store a failure of the batch of a document, and forget older ones of the same subtask.
+
+    Raises:
+        StateError: the store cannot be read or written.
+    """
+    file = file_names.failed_task_file(lineage, name, failure.subtask, failure.at_ms)
+    store.create(file, msgspec.json.encode(failure, order="sorted"))
+    older = [file for at, subtask, file in _failures(store, lineage, name) if subtask == failure.subtask]
+    for file in older[:-_MOST_KEPT]:
+        store.delete(file)
+
+
+def newest_failure(store: Store, lineage: str, name: CheckpointName) -> TaskFailure | None:
+    """The newest failure of a task of a document's batch; None if none is kept, or it cannot be read."""
+    for _, _, file in reversed(_failures(store, lineage, name)):
+        try:
+            return decode_json(store.read(file), TaskFailure)
+        except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
+            continue
+    return None
+
+
+def _failures(store: Store, lineage: str, name: CheckpointName) -> list[tuple[int, int, str]]:
+    """Time, subtask and file of each failure, the newest last."""
+    files = StoredLineage(store, lineage).listed(file_names.FAILURES)
+    parsed = ((file_names.parse_failed_task(file), file) for file in files)
+    return sorted(
+        (of[2], of[1], f"{lineage}/{file_names.FAILURES}/{file}")
+        for of, file in parsed
+        if of is not None and of[0] == name
+    )

@@ -1,0 +1,77 @@
+"""What a task that fails leaves for people, and what they see of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.snapshots.file_names import FAILURES
+from tests.cli.command_line import flip27
+from tests.executor.failing_query import FailingQuery
+from tests.snapshots.spark_logs import log_commit
+from tests.toy_sources import INITIAL
+
+
+def test_a_query_that_ends_on_a_file_has_failed_with_the_error_that_names_it(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    assert failing.shown()["error"] is None, "Spark may try the task again"
+    failing.holder.close()
+    shown = failing.shown()
+    assert shown["condition"] == "failed"
+    assert shown["driver"].startswith("failed at ")
+    assert (
+        f"SplitReadError: {failing.query.landing}/orders.json, byte 9: the record is malformed"
+        in shown["error"]
+    )
+    assert shown["remedy"].startswith("correct the schema; or set mode to PERMISSIVE")
+    said = " ".join(flip27("state", "show", failing.query.checkpoint).out.split())
+    assert "orders.json, byte 9: the record is malformed" in said
+    without_spark = failing.shown("--state", failing.query.checkpoint / "flip27")
+    assert (without_spark["condition"], without_spark["error"]) == ("stopped", shown["error"])
+
+
+def test_a_batch_that_is_complete_after_all_has_no_error(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    log_commit(failing.query.checkpoint, 0)
+    failing.holder.close()
+    shown = failing.shown()
+    assert (shown["condition"], shown["error"]) == ("stopped", None)
+
+
+def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    again = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    again.plan(INITIAL, failing.query.at)
+    assert failing.shown()["condition"] == "running"
+    again.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def test_only_the_newest_attempts_are_kept_and_nothing_where_the_state_is_not(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    for number in range(7):
+        failing.attempt(number)
+    assert len(failing.kept) == 4
+    for file in failing.kept:
+        file.unlink()
+    elsewhere = tmp_path / "another-disk"
+    failing.attempt(state=str(elsewhere))
+    failing.attempt(document=None)
+    assert failing.kept == []
+    assert not elsewhere.exists()
+    failing.holder.close()
+
+
+def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    (lineage,) = failing.query.checkpoint.glob("flip27/files-*")
+    (lineage / FAILURES).write_text("no folder")
+    failing.attempt()
+    (lineage / FAILURES).unlink()
+    failing.holder.close()
+    assert failing.shown()["condition"] == "stopped"

@@ -1,0 +1,113 @@
+"""Queries whose state, and whose pages, are the same at every run: for pictures of the page."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from flip27_source.errors import Flip27Error
+from flip27_source.executor import quarantine, retries
+from flip27_source.snapshots import driver_epochs
+from flip27_source.testing import MicroBatchEngine, engine
+from tests.ui.queries import DiskQuery
+
+BEGAN = dt.datetime(2026, 11, 30, 2, 0, tzinfo=dt.UTC)
+NOW = BEGAN + dt.timedelta(seconds=83)
+_TASK_S = (0.4, 1.3, 0.7, 2.2, 0.5)
+_FAR_MS = 7_258_118_400_000
+"""The year 2200: a driver that was alive then runs, whatever the clock of the machine says."""
+_BROKEN = '{"order": 27, "amount": 9.'
+_LENGTH_OF_ROOT = 90
+"""Paths are in the state, and their length changes its size, which pages show."""
+
+
+@dataclass(slots=True)
+class LiteralQuery(DiskQuery):
+    """A query over JSON files; a batch every ten seconds."""
+
+    @classmethod
+    def begun(cls, root: Path, uid: str) -> LiteralQuery:
+        (root / uid / "landing").mkdir(parents=True)
+        given = {
+            "enumerator": "files", "reader": "json", "mode": "FAILFAST", "uid": uid,
+            "path": str(root / uid / "landing"), "stateLocation": str(root / uid / "checkpoint" / "flip27"),
+            "taskReports": "always", "onSplitError": "quarantine", "maxFilesPerTrigger": "12",
+        }  # fmt: skip
+        schema = pa.schema([("order", pa.int64()), ("amount", pa.float64())])
+        made = cls(root / uid, MicroBatchEngine(given, schema=schema))
+        made.engine.now_ms = round(BEGAN.timestamp() * 1000)
+        return made
+
+    def arrive(self, *names: str, lines: Sequence[str]) -> None:
+        for name in names:
+            path = self.root / "landing" / name
+            path.write_text("".join(f"{line}\n" for line in lines))
+            os.utime(path, (BEGAN.timestamp(), BEGAN.timestamp()))
+
+
+def _lines(number: int) -> list[str]:
+    return [json.dumps({"order": order, "amount": order / 4}) for order in range(number)]
+
+
+@contextlib.contextmanager
+def literal_queries(folder: Path) -> Iterator[tuple[list[Path], Callable[[str], str]]]:
+    """The checkpoint locations of four queries, and what makes a page of them the same everywhere.
+
+    One has failed, one was killed, one catches up, and one has quarantined files.
+    """
+    root = folder / ("x" * (_LENGTH_OF_ROOT - len(str(folder))))
+    seconds = itertools.accumulate(itertools.cycle((0.0, *_TASK_S)))
+    hosts = itertools.cycle(("worker-1", "worker-2"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver_epochs, "_host", lambda: "driver-1")
+        patch.setattr(engine, "_lineages", itertools.count(0x27))
+        patch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+        for module in (retries, quarantine):
+            patch.setattr(module, "socket", SimpleNamespace(gethostname=lambda: next(hosts)))
+        queries = list(_played(root))
+    try:
+        yield [query.checkpoint for query in queries], lambda text: _everywhere(text, root)
+    finally:
+        for query in queries:
+            query.engine.stop()
+
+
+def _everywhere(text: str, root: Path) -> str:
+    return re.sub(r"process \d+", "process 4027", text.replace(str(root), "/data"))
+
+
+def _played(root: Path) -> Iterator[DiskQuery]:
+    clicks = LiteralQuery.begun(root, "clicks")
+    clicks.arrive(*(f"click-{n:03}.json" for n in range(180)), lines=_lines(2_000))
+    orders = LiteralQuery.begun(root, "orders")
+    orders.arrive(*(f"order-{n:03}.json" for n in range(70)), lines=_lines(500))
+    orders.arrive("order-031.json", "order-044.json", lines=[*_lines(3), _BROKEN])
+    payments, visits = LiteralQuery.begun(root, "payments"), LiteralQuery.begun(root, "visits")
+    payments.arrive(*(f"payment-{n:03}.json" for n in range(20)), lines=_lines(100))
+    visits.arrive(*(f"visit-{n:03}.json" for n in range(60)), lines=_lines(100))
+    for _ in range(8):
+        clicks.batch(10)
+        orders.batch(10)
+    for query in (payments, visits):
+        query.batch(10)
+        query.batch(10)
+    shutil.rmtree(payments.root / "landing")
+    with contextlib.suppress(Flip27Error):
+        payments.batch(10)
+    payments.engine.stop()
+    for running in (clicks, orders):
+        (said,) = running.checkpoint.glob("flip27/*/drivers/*.alive")
+        said.rename(said.with_name(f"1.{_FAR_MS}.alive"))
+    yield from (clicks, orders, payments, visits)
