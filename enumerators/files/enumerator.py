@@ -190,6 +190,9 @@ class FilesEnumerator(
         position = replace(state.position, partly_read=self._finished.stored(), in_buckets=in_buckets)
         if self._waits_for_times:
             position = replace(position, times_by=msgspec.UNSET)
+        elif self.search.times is not None:
+            # The position is that of an earlier run until files have been listed.
+            position = replace(position, times_by=self.search.times.known_by)
         if self._notifications is not None:
             position = replace(position, notified=self._notifications.saved(checkpoint_id))
         return replace(state, position=position)
