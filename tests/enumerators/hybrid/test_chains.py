@@ -323,6 +323,22 @@ def test_kafka_goes_on_at_the_start_of_the_last_day_also_if_its_files_were_read_
     assert values(engine) == [0, 60, 0, 60, 120, 1380]
 
 
+def test_the_next_source_goes_on_at_the_start_of_the_last_date_of_a_column_of_dates(tmp_path: Path) -> None:
+    days = pa.schema([("day", pa.date32())])
+    for number, name in enumerate(("archive", "live")):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "a.parquet"
+        pq.write_table(pa.Table.from_pylist([{"day": BEGIN.date()}], days), path)
+        noon = (BEGIN + dt.timedelta(hours=12)).timestamp()
+        os.utime(path, (noon + number, noon + number))
+    ordered = {"eventTimeOrder": True, "eventTimeColumn": "day"}
+    archive = {"path": tmp_path / "archive", "reader": "parquet", **ordered}
+    live = {"path": tmp_path / "live", "reader": "parquet", "modifiedAfter": "{switch}"}
+    engine = MicroBatchEngine(hybrid(("files", archive), ("files", live)), schema=days)
+    engine.process_all_available()
+    assert len(engine.rows) == 2
+
+
 def test_kafka_is_aligned_in_a_chain_by_the_option_of_the_chain(tmp_path: Path, kafka: KafkaBroker) -> None:
     history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
     with pytest.raises(OptionError, match=r"hybrid.2.eventTimeOrder is true, and hybrid.2 \(kafka\)"):
