@@ -38,8 +38,8 @@ class TellsProgress(ABC):
         Args:
             state: a value of ``snapshot_state``.
             live: the live splits, at their positions.
-            numbers: the gauges and the backlog at that checkpoint, by the names that offsets use; empty
-                unless Spark's checkpoint is known.
+            numbers: the gauges and the backlog that the driver has told last, by the names that offsets use;
+                ``parts`` has those of parts. Empty if the state has none.
         """
 
 

@@ -67,19 +67,27 @@ class Span:
         self._waiting.clear()
 
     @contextmanager
-    def part(self, name: str, **attributes: object) -> Iterator[Span]:
-        """A part that takes as long as the block, and ends with its error."""
-        span = Span(name, self.trace_id, self.span_id, **attributes)
-        token = _CURRENT.set(span)
+    def of_block(self) -> Iterator[None]:
+        """The span ends with the block, and with its error."""
+        token = _CURRENT.set(self)
         error: BaseException | None = None
         try:
-            yield span
+            yield
         except BaseException as raised:
             error = raised
             raise
         finally:
             _CURRENT.reset(token)
-            span.end(error)
+            self.end(error)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """The block is a part of this span."""
+        span = Span(name, self.trace_id, self.span_id)
+        try:
+            with span.of_block():
+                yield
+        finally:
             self._waiting += span._waiting
             if self.trace_id is not None:
                 self.join(self.trace_id)
@@ -91,6 +99,13 @@ class Span:
         self._waiting.append(self)
         if self.trace_id is not None:
             self.join(self.trace_id)
+
+
+def add_to_current(**attributes: object) -> None:
+    """Attributes of the span whose block this is in; nothing if there is none."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.attributes |= attributes
 
 
 @contextmanager

@@ -48,8 +48,10 @@ from flip27_source.source_options import (
     EVENT_TIME_ORDER,
     MAX_PARTITION_BYTES,
     READER_BY_NAMES,
+    TIME_ZONE,
 )
 from flip27_source.source_progress import ProgressTable
+from flip27_source.time_zones import java_zone
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
@@ -145,14 +147,15 @@ class FilesEnumerator(
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Assign the first file in the queue, once the event times of all files in it are known."""
-        if self._waits_for_times:
-            return
-        if self._waits_to_be_cut:
+        if not self._waits_for_times:
             self._cut_waiting()
-        super().handle_split_request(subtask_id)
+            super().handle_split_request(subtask_id)
 
     def _waiting_in_order(self) -> Iterator[FileSplit]:
-        return iter(()) if self._waits_for_times else super()._waiting_in_order()
+        if self._waits_for_times:
+            return iter(())
+        self._cut_waiting()
+        return super()._waiting_in_order()
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
@@ -226,17 +229,18 @@ class FilesEnumerator(
 
     def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
         """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
-        if end.last is None or self.options_given[opts.EVENT_TIME_PATTERN] is None:
+        pattern = self.options_given[opts.EVENT_TIME_PATTERN]
+        if end.last is None or pattern is None:
             return super().switch_position(end)
-        return end.last.earliest
+        return pattern.start_of(end.last, java_zone(self.options_given[TIME_ZONE] or "UTC"))
 
     def _cut_waiting(self) -> None:
         """Cut whole files that wait since an earlier run, which had wider buckets or none.
 
-        Not before the first one is assigned: only then is it certain that the run continues from its state.
+        Not before the first planning: only then is it certain that the run continues from its state.
         """
-        self._waits_to_be_cut = False
-        if self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
+        waits, self._waits_to_be_cut = self._waits_to_be_cut, False
+        if not waits or self.search.times is None or self.options_given[opts.EVENT_TIME_BUCKET] is None:
             return
         for page in self._pages:
             left = page.splits[page.taken :]

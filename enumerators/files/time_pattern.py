@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flip27_source.errors import DiscoveryError
@@ -62,7 +63,7 @@ class TimePattern:
         try:
             if len(dates) != 1:
                 raise ValueError("no date" if not dates else f"{len(dates)} different dates")
-            begin = dt.datetime(**{"month": 1, "day": 1, **dict(dates.pop())})  # type: ignore[arg-type]
+            begin = _begin_of(dict(dates.pop()))
             begin_us = microseconds_of(begin)
             return local_range(begin_us, begin_us + _length_us(begin, self.smallest) - 1, zone)
         except (ValueError, OverflowError) as error:
@@ -72,6 +73,20 @@ class TimePattern:
                 "pathGlobFilter, or move them out of the path; flip27 edit skip leaves out one that "
                 "waits already",
             ) from None
+
+    def start_of(self, times: EventTimeRange, zone: dt.tzinfo) -> dt.datetime:
+        """When the unit began in which some times of a file end, which may be those of a bucket of it."""
+        count = _NAMES.index(self.smallest) + 1
+        try:
+            local = times.latest.astimezone(zone).timetuple()
+            begin_us = microseconds_of(_begin_of(dict(zip(_NAMES[:count], local, strict=False))))
+        except OverflowError:  # before year 1 or after year 9999
+            return times.earliest
+        return min(times.earliest, local_range(begin_us, begin_us, zone).earliest)
+
+
+def _begin_of(parts: Mapping[str, int]) -> dt.datetime:
+    return dt.datetime(**{"month": 1, "day": 1, **parts})  # type: ignore[arg-type]
 
 
 _UNITS = {

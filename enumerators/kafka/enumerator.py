@@ -297,7 +297,8 @@ class KafkaEnumerator(
         limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
         end = min([end, *(at.next + most for most in limits)])
         if self._ladder is not None:
-            latest_ms = None if budget.latest_us is None else budget.latest_us // 1000
+            # Of a time between two milliseconds, records of the first one are not later.
+            latest_ms = None if budget.latest_us is None else -(-budget.latest_us // 1000)
             end = self._ladder.end_at(partition_of(at.split_id), at.next, end, latest_ms)
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
@@ -338,7 +339,7 @@ class KafkaEnumerator(
         return self._ladder.partitions.get(partition_of(split.split_id))
 
     def _offset_of(self, split: KafkaSplit) -> int | None:
-        """Where the split is read next, after losses; None if an edit has named it, and no poll has found it."""
+        """Where the split is read next; None if an edit has named the position, and no poll has found it."""
         at = self._assigner.located(split)
         if isinstance(at, Loss):
             return at.begins

@@ -37,6 +37,9 @@ from flip27_source.source_options import (
 DRIFT_IN_ORDER_S = 60.0
 """How far in event time partitions are read ahead with eventTimeOrder, unless an option says less."""
 
+LEAST_DRIFT_S = 0.001
+"""Times of records are in milliseconds."""
+
 REPLAY_STEP_S = 1.0
 """With replaySpeed, how much real time a batch is cut to at least."""
 
@@ -227,7 +230,10 @@ def implied_options(options: Options) -> Mapping[Option[Any], Any]:
     implied: dict[Option[Any], Any] = {}
     if options[EVENT_TIME_ORDER] and options[MAX_EVENT_TIME_DRIFT] is None:
         # A watermark with that delay then loses nothing.
-        implied[MAX_EVENT_TIME_DRIFT] = min(DRIFT_IN_ORDER_S, options[WATERMARK_DELAY] or DRIFT_IN_ORDER_S)
+        delay_s = options[WATERMARK_DELAY]
+        implied[MAX_EVENT_TIME_DRIFT] = (
+            DRIFT_IN_ORDER_S if delay_s is None else max(LEAST_DRIFT_S, min(DRIFT_IN_ORDER_S, delay_s))
+        )
     fails = options[FAIL_ON_DATA_LOSS]
     if fails is not None:
         implied[ON_DATA_LOSS] = "fail" if fails else _reported(options)

@@ -26,19 +26,22 @@ def progress_of(
 ) -> Iterator[ProgressTable]:
     """Where each partition is read next, by the state alone."""
     held = () if state is None else state.held
+    lags = (numbers.get("parts") or {}).get("partitionLag") or {}
     rows: list[Sequence[Cell]] = [
-        *((split.split_id, _place(split), "is read") for split in live if not split.is_quarantined),
-        *((split.split_id, _place(split), "waits for its first batch") for split in held),
+        (split.split_id, _place(split), lags.get(split.split_id), status)
+        for splits, status in ((live, "is read"), (held, "waits for its first batch"))
+        for split in splits
+        if not split.is_quarantined
     ]
     topics = len({partition_of(str(row[0]))[0] for row in rows})
     waited = numbers.get("backlogRows")
     yield ProgressTable(
         title="partitions",
         said=f"{len(rows):,} in {topics:,} topics"
-        + (f"; {waited:,} records waited at that checkpoint" if isinstance(waited, int) else "")
-        + "; the brokers know where each ends (--look)",
-        columns=("partition", "position", "status"),
-        rows=sorted(rows, key=lambda row: partition_of(str(row[0]))),
+        + (f"; {waited:,} records waited at the driver's last poll" if isinstance(waited, int) else "")
+        + ("" if lags else "; where each ends is known with partitionLag=true, and by --look"),
+        columns=("partition", "position", "lag", "status"),
+        rows=sorted(rows, key=lambda row: (-int(lags.get(row[0], 0)), partition_of(str(row[0])))),
     )
 
 

@@ -5,6 +5,7 @@ Options and edits name positions in partitions as earliest, latest, offsets or t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,6 +90,7 @@ def range_split(cut: KafkaSplit) -> KafkaSplit:
     return replace(cut, split_id=f"{cut.split_id}@{cut.next}-{(cut.end or cut.next) - 1}")
 
 
+@functools.lru_cache(maxsize=1 << 16)  # planning asks for those of all partitions again and again
 def partition_of(split_id: str) -> tuple[str, int]:
     """The topic and the partition of a split, by its id."""
     topic, _, rest = split_id.rpartition("/")

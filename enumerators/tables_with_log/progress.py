@@ -40,15 +40,11 @@ def _row(progress: TableProgress[Any, Any]) -> tuple[str, int, int, int, int, st
 
 
 def log_told(place: str, slot: str | None, numbers: Mapping[str, Any]) -> ProgressTable:
-    """Where the log is read, and what the server keeps of it.
-
-    Args:
-        numbers: as in the offset of the checkpoint.
-    """
+    """Where the log is read, and what the server kept of it at the driver's last poll."""
     behind, behind_s, kept = (numbers.get(name) for name in ("logLagBytes", "logLagSeconds", "slotKeptBytes"))
     parts = [f"read up to {place}"]
     if isinstance(behind, int):
-        parts.append(f"{behind:,} bytes behind at that checkpoint")
+        parts.append(f"{behind:,} bytes behind at the driver's last poll")
     if slot is not None:
         parts.append(f"slot {slot}" + (f" keeps {kept:,} bytes of WAL" if isinstance(kept, int) else ""))
     rows: list[tuple[str, Cell]] = [
@@ -58,6 +54,6 @@ def log_told(place: str, slot: str | None, numbers: Mapping[str, Any]) -> Progre
     return ProgressTable(
         title="log",
         said="; ".join(parts),
-        columns=("log", "at that checkpoint"),
+        columns=("log", "at the driver's last poll"),
         rows=[row for row in rows if row[1] is not None],
     )

@@ -37,6 +37,9 @@ _NEVER_US = 2**63
 _MOST_TRIES = 32
 """The most horizons that are tried for a batch."""
 
+_FINE = 16
+"""To which part of what it moves the horizon is found."""
+
 _WHOLE = ""
 """Stands for all splits that are read whole: they wait in one queue."""
 
@@ -150,42 +153,51 @@ class Alignment(Generic[SplitT]):
         self.horizon = min(found, key=lambda one: one.latest_us, default=None)
         self.paused = 0 if self.horizon is None else fitting
 
-    def stretch(self, within: Callable[[], tuple[Reach, bool]]) -> None:
+    def stretch(self, within: Callable[[], tuple[float, Callable[[], Reach]]]) -> None:
         """Move the horizon as far as the slowest split can follow, by what others leave of the limits.
 
-        Later ones are tried, further and further until the batch is full, and then those between. If the
-        slowest can follow, one is kept. Otherwise the slowest gets at least as far if the others keep to an
-        earlier one: how far it gets, plus the drift. That it gets no further does not end the search: the
-        enumerator may cut at few times only.
+        Later ones are tried until the batch is full, and then those between; how much of the limits one uses
+        tells where the next is tried. If the slowest can follow, one is kept. Otherwise the slowest gets at
+        least as far if the others keep to an earlier one: how far it gets, plus the drift. That it gets no
+        further does not end the search: the enumerator may cut at few times only.
 
         Args:
-            within: tells how far the source gets with the present horizon, and whether the batch is full.
+            within: tells how much of the limits a batch with the present horizon uses, 1 or more if it is
+                full; and, when called, how far the source gets in it.
         """
         found, drift_us, others = self.horizon, self.drift_us, self._others
         if found is None or drift_us is None or found is others:
             return
         most_us = _NEVER_US if others is None else others.latest_us
         first_us = room_us = found.latest_us
-        waits_us = None if self._reach is None else self._reach.waits_us
-        # As far as the batch goes already: each try divides the limits anew.
-        step_us = drift_us if waits_us is None else max(drift_us, first_us - waits_us)
-        full_us: int | None = None
+        waits_us = self._reach.waits_us if self._reach is not None else None
+        from_us = first_us - drift_us if waits_us is None else min(waits_us, first_us - drift_us)
+        # As far as the batch goes already.
+        further_us, full_us, steps = 2 * first_us - from_us, _NEVER_US, 1
+        in_room: Callable[[], Reach] | None = None
         for _ in range(_MOST_TRIES):
-            if full_us is None and room_us >= most_us:
+            if room_us >= most_us or full_us - room_us <= max(drift_us, (full_us - first_us) // (2 * _FINE)):
                 break
-            if full_us is not None and full_us - room_us <= max(drift_us, (full_us - first_us) // 16):
-                break
-            further_us = room_us + step_us if full_us is None else (room_us + full_us) // 2
+            if not room_us < further_us < full_us:
+                further_us = (room_us + full_us) // 2
             tried_us = min(further_us, most_us)
             self.horizon = Horizon(latest_us=tried_us, by=found.by)
-            reach, is_full = within()
-            reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
-            if min(reached_us, tried_us) > found.latest_us:
-                found = Horizon(latest_us=min(reached_us, tried_us), by=reach.slowest or "")
-            if is_full and reached_us >= tried_us:
-                break
-            room_us, full_us = (room_us, tried_us) if is_full else (tried_us, full_us)
-            step_us *= 2
+            used, reach = within()
+            if used >= 1 - 1 / _FINE:
+                found, has_followed = _further(found, tried_us, reach(), drift_us)
+                if has_followed or used < 1:
+                    break
+            step_us = steps * max(drift_us, (tried_us - first_us) // _FINE)
+            if used >= 1:
+                full_us, further_us = tried_us, tried_us - step_us
+            else:
+                # Where it is almost full if the data goes on as densely.
+                in_all_us = (tried_us - from_us) / max(used, 1 / _FINE**2)
+                room_us, almost, in_room = tried_us, 1 - 1 / (2 * _FINE), reach
+                further_us = max(from_us + round(almost * in_all_us), tried_us + step_us)
+            steps *= 2
+        if in_room is not None and room_us > found.latest_us:
+            found, _ = _further(found, room_us, in_room(), drift_us)
         self.horizon = found if others is None or found.latest_us <= most_us else others
 
     @property
@@ -223,23 +235,37 @@ class Alignment(Generic[SplitT]):
             before_us = times.latest_us if self._handed_us is None else self._handed_us
             self._handed_us = max(times.latest_us, before_us)
 
-    def unit(self, by_limits: Iterable[SplitT], within: Iterable[SplitT]) -> SplitT | None:
+    def unit(
+        self, readable: Iterable[SplitT], by_limits: Iterable[SplitT], within: Iterable[SplitT]
+    ) -> SplitT | None:
         """The live split that is read although it is held, because nothing else with times is.
+
+        That is the slowest one, or if it waits to become live, the first of those in its way.
 
         Args:
             by_limits: the splits that would be read by the limits alone. within: those within the horizon.
         """
         if not self._is_slowest or any(self.time_at(split) is not None for split in within):
             return None
+        slowest = None if self._reach is None else self._reach.slowest
+        free = [split for split in readable if split.split_id == slowest] or by_limits
         strict_us = self.strict_us
-        free = [one for one in by_limits if strict_us is None or not self._is_after(one, strict_us)]
-        timed = [(at, one) for one in free if (at := self.time_at(one)) is not None]
+        timed = [
+            (at, one)
+            for one in free
+            if (at := self.time_at(one)) is not None
+            and (strict_us is None or not self._is_after(one, strict_us))
+        ]
         return min(timed, key=lambda one: one[0])[1] if timed else None
 
     def _is_after(self, split: SplitT, latest_us: int) -> bool:
-        times = event_time_of(split)
-        at = self.time_at(split) if times is None else times.latest_us
+        at = self.held_after(split)
         return at is not None and at > latest_us
+
+    def held_after(self, split: SplitT) -> int | None:
+        """The earliest horizon that does not hold a split; None: each holds it not."""
+        times = event_time_of(split)
+        return self.time_at(split) if times is None else times.latest_us
 
     def of_whole(self, waiting: Iterable[SplitT], budget: BatchBudget, steady_ms: int) -> tuple[Reach, int]:
         """How far splits that are read whole, in this order, could get: to the first that does not fit.
@@ -328,3 +354,12 @@ class Alignment(Generic[SplitT]):
             slowest=split_id,
             slowest_waits=split_id not in idle,
         )
+
+
+def _further(found: Horizon, tried_us: int, reach: Reach, drift_us: int) -> tuple[Horizon, bool]:
+    """The later one of two horizons: that was found before, and as far as the slowest follows one that was
+    tried. Also whether it follows that to its end."""
+    reached_us = -_NEVER_US if reach.potential_us is None else reach.potential_us + drift_us
+    latest_us = min(reached_us, tried_us)
+    further = Horizon(latest_us=latest_us, by=reach.slowest or "")
+    return (further if latest_us > found.latest_us else found), reached_us >= tried_us

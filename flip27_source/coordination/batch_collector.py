@@ -9,7 +9,7 @@ splits that an enumerator with ``bound_split`` leaves whole, no more become live
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Generic
@@ -35,6 +35,8 @@ Ranges = list[tuple[SplitT, BoundedRange[SplitT]]]
 
 _FULL = 0.5
 """The part of its limits that a full batch uses at least: splits may not be cut at every row."""
+
+_LEAST = Budget(files=1, rows=1, bytes=1)
 
 
 class Batch(Generic[SplitT]):
@@ -174,15 +176,19 @@ class BatchCollector(Generic[SplitT]):
             return self._alignment.of_live(live, awake, (), steady_ms)
         # Not only what the enumerator calls readable: after a planning it may need time to know its times.
         cuts = fair_ranges(live, budget.left(), self._bounded)
-        return self._reach_of_cuts(live, cuts, steady_ms)
+        return self._reach_of_cuts(self._with_data(live, cuts), cuts, steady_ms)
 
-    def _reach_of_cuts(self, readable: Sequence[SplitT], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
+    def _with_data(self, readable: Sequence[SplitT], cuts: Ranges[SplitT]) -> list[str]:
+        """The live splits in which something waits, by their ranges; those without one are asked."""
+        cut = {split.split_id for split, _ in cuts}
+        others = (one for one in readable if one.split_id not in cut)
+        return [*cut, *(one.split_id for one in others if self._bounded(one, Budget()) is not None)]
+
+    def _reach_of_cuts(self, with_data: Iterable[str], cuts: Ranges[SplitT], steady_ms: int) -> Reach:
         """How far live splits get with these ranges."""
         assert self._alignment is not None
-        waiting: dict[str, BoundedRange[SplitT] | None] = {split.split_id: cut for split, cut in cuts}
-        for split in readable:
-            if split.split_id not in waiting and self._bounded(split, Budget()) is not None:
-                waiting[split.split_id] = None
+        waiting: dict[str, BoundedRange[SplitT] | None] = dict.fromkeys(with_data)
+        waiting |= {split.split_id: cut for split, cut in cuts}
         return self._alignment.of_live(self._ledger.live, waiting, self._waiting_whole(), steady_ms)
 
     def _waiting_whole(self) -> Iterator[SplitT]:
@@ -321,8 +327,9 @@ class BatchCollector(Generic[SplitT]):
         cuts = fair_ranges(readable, left, self._bounded)
         # On an idle stream this is called many times a second.
         if alignment is not None and cuts:
-            alignment.begin(self._reach_of_cuts(readable, cuts, steady_ms), steady_ms)
-            cuts = self._within_horizon(readable, cuts, left, steady_ms, alignment)
+            with_data = self._with_data(readable, cuts)
+            alignment.begin(self._reach_of_cuts(with_data, cuts, steady_ms), steady_ms)
+            cuts = self._within_horizon(readable, cuts, left, with_data, steady_ms, alignment)
         free: list[SplitT] = []
         for split, cut in cuts:
             pinned_to = self._ledger.pin_of(split.split_id)
@@ -388,6 +395,7 @@ class BatchCollector(Generic[SplitT]):
         readable: Sequence[SplitT],
         by_limits: Ranges[SplitT],
         left: Budget,
+        with_data: Sequence[str],
         steady_ms: int,
         alignment: Alignment[SplitT],
     ) -> Ranges[SplitT]:
@@ -396,22 +404,29 @@ class BatchCollector(Generic[SplitT]):
             return by_limits
         freed: dict[str, BoundedRange[SplitT] | None] = {}
         ordered = self._latest_in_order(readable)
+        # All of these are asked for at each horizon that is tried.
+        held_after = {split.split_id: alignment.held_after(split) for split in readable} | ordered
 
         def bound(split: SplitT, budget: Budget) -> BoundedRange[SplitT] | None:
             if split.split_id in freed:
                 return freed[split.split_id]
-            if alignment.horizon is None or alignment.holds(split):
-                return None
-            if ordered.get(split.split_id, alignment.horizon.latest_us) > alignment.horizon.latest_us:
-                return None
-            return self._bounded(split, replace(budget, latest_us=alignment.horizon.latest_us))
+            return self._enumerator.bound_split(split, budget)
 
         def cut() -> Ranges[SplitT]:
-            return fair_ranges(readable, left, bound)
+            assert alignment.horizon is not None
+            latest_us = alignment.horizon.latest_us
+            free = [
+                split
+                for split in readable
+                if split.split_id in freed
+                or (after := held_after[split.split_id]) is None
+                or after <= latest_us
+            ]
+            return fair_ranges(free, replace(left, latest_us=latest_us), bound)
 
-        def stretched() -> tuple[Reach, bool]:
+        def stretched() -> tuple[float, Callable[[], Reach]]:
             cuts = cut()
-            return self._reach_of_cuts(readable, cuts, steady_ms), used_of(left, cuts) >= 1
+            return used_of(left, cuts), lambda: self._reach_of_cuts(with_data, cuts, steady_ms)
 
         # Otherwise it is not the limits that end the slowest.
         if used_of(left, by_limits) >= _FULL:
@@ -419,11 +434,14 @@ class BatchCollector(Generic[SplitT]):
         within = cut()
         cuts = {split.split_id: cut for split, cut in by_limits}
         later = set(list(ordered)[1:])
-        one_of = [split for split, _ in by_limits if split.split_id not in later]
-        unit = alignment.unit(one_of, [split for split, _ in within])
-        if unit is not None:
-            freed[unit.split_id] = self._until(unit, cuts[unit.split_id], alignment.strict_us)
+        one_of = [split for split in readable if split.split_id not in later]
+        limited = [split for split, _ in by_limits if split.split_id not in later]
+        unit = alignment.unit(one_of, limited, [split for split, _ in within])
+        for split, step in [] if unit is None else fair_ranges([unit], _LEAST, self._enumerator.bound_split):
+            freed[split.split_id] = self._until(split, step, alignment.strict_us)
             within = cut()
+        for split, found in within:
+            self._context.check_range(split, found)
         alignment.paused = len(cuts.keys() - {split.split_id for split, _ in within})
         return within
 

@@ -20,6 +20,7 @@ from ..errors import ContractError, ProtocolError, QuarantineError
 from ..event_time import event_time_of
 from ..events import SourceEvent
 from ..log import LOG
+from ..source_options import EVENT_TIME_ORDER
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
@@ -100,11 +101,16 @@ class SourceCoordinator(Generic[SplitT]):
         self._delay_is_unsaved = self._losses_are_unsaved = False
         self._sizer = BatchSizer.of(settings.options, None if restored is None else restored.times)
         self._order = EventTimeOrder.of(settings.options, None if restored is None else restored.event_time)
-        state = None
+        state, postponed = None, list[SplitT]()
         if restored is not None:
             state = restored.enumerator_state
-            self._restore(restored)
+            in_order = (
+                issubclass(enumerator_type, DiscoveringEnumerator) and settings.options[EVENT_TIME_ORDER]
+            )
+            postponed = self._restore(restored, in_order=in_order)
         self.enumerator = enumerator_type(self._context, settings.options, state)
+        if postponed:
+            self.enumerator.add_splits_back(postponed, 0)
         self._horizons = horizons
         self._reached: tuple[int, Reach] | None = None
         self._alignment = Alignment.of(settings.options, self.enumerator, horizons, settings.boundedness)
@@ -434,17 +440,29 @@ class SourceCoordinator(Generic[SplitT]):
         if not self._started:
             raise ProtocolError("the coordinator was called before it was started")
 
-    def _restore(self, restored: Snapshot[SplitT]) -> None:
+    def _restore(self, restored: Snapshot[SplitT], *, in_order: bool) -> list[SplitT]:
+        """Restore what waits.
+
+        Args:
+            in_order: whether the enumerator hands out splits in event-time order: then those that limits have
+                postponed are returned, for it to find their places among the others.
+        """
         # The restarted query may have fewer subtasks than the earlier run.
         parallelism = self.settings.parallelism
+        postponed = []
         for waiting in restored.ledger.waiting:
-            subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
-            self.send_split(waiting.split, subtask_id)
+            if waiting.subtask_id is not None:
+                self.send_split(waiting.split, waiting.subtask_id % parallelism)
+            elif in_order:
+                postponed.append(waiting.split)
+            else:
+                self.send_split(waiting.split, None)
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]
         self._ledger.restores_plan(self.last_checkpoint_id, planned)
         self.pending = PendingCheckpoint(snapshot=restored)
+        return postponed
 
     def _check_quarantine(self) -> None:
         """Checked at each plan, after edits: an edit may have emptied the quarantine."""

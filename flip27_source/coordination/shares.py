@@ -28,26 +28,26 @@ _NAMES = ("files", "rows", "bytes")
 
 @dataclass(slots=True)
 class _Share(Generic[SplitT]):
-    """A split's share so far, by name of the limit, and the resulting range."""
+    """A split's share so far, by name of the limit, the resulting range, and what of the limits it uses."""
 
     split: SplitT
     given: dict[str, int]
+    used: dict[str, int]
+    latest_us: int | None
     cut: BoundedRange[SplitT] | None = None
 
-    def used(self, name: str) -> int:
-        """The amount of a limit that the range uses; 0 if unknown."""
-        return 0 if self.cut is None else getattr(size_of(self.cut.read), name) or 0
-
     def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:
-        self.cut = bound(self.split, Budget(**self.given))
-        return self.cut
+        self.cut = cut = bound(self.split, Budget(**self.given, latest_us=self.latest_us))
+        size = None if cut is None else size_of(cut.read)
+        self.used = {name: (size and getattr(size, name)) or 0 for name in self.given}
+        return cut
 
     @property
     def wants_more(self) -> bool:
         """Whether the split has used up its share and may continue after it."""
         if self.cut is None or self.cut.rest is None:
             return False
-        return any(self.used(name) >= given for name, given in self.given.items())
+        return any(self.used[name] >= given for name, given in self.given.items())
 
 
 def fair_ranges(
@@ -59,7 +59,7 @@ def fair_ranges(
 
     Args:
         live: live splits, in the order of their turns.
-        left: the remaining limits of the batch.
+        left: the remaining limits of the batch, and its horizon.
         bound: bounds a split by a budget; called again for the same split when its share grows.
     """
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
@@ -67,7 +67,8 @@ def fair_ranges(
         # There is no limit to share, and there may be thousands of splits.
         bounded = ((split, bound(split, left)) for split in live)
         return [(split, cut) for split, cut in bounded if cut is not None]
-    shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
+    nothing = dict.fromkeys(rest, 0)
+    shares = [_Share(split, nothing, nothing, left.latest_us) for split in live]
     hungry = shares
     is_first = True
     while hungry and all(rest.values()):
@@ -78,14 +79,16 @@ def fair_ranges(
             if part is None:
                 break
             asked += 1
-            used = {name: share.used(name) for name in rest}
-            is_new = share.cut is None
-            share.given = {name: amount + part[name] for name, amount in share.given.items()}
+            used, is_new, is_begun = share.used, share.cut is None, share.given is not nothing
+            share.given = (
+                {name: amount + part[name] for name, amount in share.given.items()} if is_begun else part
+            )
             if share.ask(bound) is None and is_new:
                 _find_step(share, rest, bound, is_first=is_first)
             is_first = is_first and share.cut is None
-            more = {name: max(0, share.used(name) - used[name]) for name in rest}
-            rest = {name: max(0, amount - more[name]) for name, amount in rest.items()}
+            if share.used != used:
+                more = {name: max(0, share.used[name] - used[name]) for name in rest}
+                rest = {name: max(0, amount - more[name]) for name, amount in rest.items()}
         # Splits that have not been bounded yet come first, then splits with the smallest share.
         again = sorted(
             (share for share in hungry[:asked] if share.wants_more),
@@ -119,7 +122,7 @@ def _find_step(share: _Share[SplitT], rest: dict[str, int], bound: Bound[SplitT]
 
     ``is_first``: no split before it in the queue has data, so its step may exceed the limits.
     """
-    if bound(share.split, Budget()) is None:
+    if bound(share.split, Budget(latest_us=share.latest_us)) is None:
         return
     for _ in range(MAX_DOUBLINGS):
         if share.given != rest:

@@ -56,17 +56,8 @@ class BatchTraces:
         self.ids["checkpoint"] = offset.checkpoint_id
         if not self._is_on or (offset.is_initial and not savepoint):
             return _NOTHING
-        return self._restoring(offset, savepoint)
-
-    @contextmanager
-    def _restoring(self, offset: Offset, savepoint: bool) -> Iterator[None]:
-        span = self._span("restore", new_trace_id(), checkpoint=offset.checkpoint_id, savepoint=savepoint)
-        try:
-            yield
-        except BaseException as error:
-            span.end(error)
-            raise
-        span.end()
+        checkpoint_id = offset.checkpoint_id
+        return self._span("restore", new_trace_id(), checkpoint=checkpoint_id, savepoint=savepoint).of_block()
 
     def planning(self, checkpoint_id: int) -> AbstractContextManager[object]:
         """The block plans a checkpoint, or finds that there is nothing to read."""

@@ -35,6 +35,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..source import Source
 from ..source_options import REQUEST_INTERVAL, SAVEPOINT
+from ..spans import add_to_current
 from .background import ActionRunner, BackgroundRunner
 from .background_cleaner import BackgroundCleaner
 from .batch_traces import BatchTraces
@@ -179,6 +180,7 @@ class Cycle:
         if state is not None:
             size = self._storage.newest_bytes if self._savepoint is None else self._savepoint.stored_bytes
             self._restored = {"restoreMs": self._environment.steady_ms() - begun_ms, "restoreBytes": size}
+            add_to_current(state_bytes=size)
         return coordinator
 
     @property
@@ -369,6 +371,7 @@ class Cycle:
                     restored_from=None if savepoint is None else savepoint.savepoint.name,
                     epoch=self.driving.epoch,
                 )
+                add_to_current(state_bytes=self._storage.newest_bytes or None)
                 if savepoint is not None and not self._settings.one_batch:
                     savepoint.first_written(self.at, self._storage.store)
                 self._batch_began_ms = self._trigger_ms

@@ -54,22 +54,23 @@ class Horizons:
         options = source.options
         steady_ms = environment.steady_ms()
         name, drift_s, speed = options[ALIGNMENT_GROUP], options[MAX_EVENT_TIME_DRIFT], options[REPLAY_SPEED]
+        timeout_s = max(options[ALIGNMENT_TIMEOUT], _LEAST_TIMEOUT_S)
         application = None if name is None else environment.application_folder()
         group = files = beats = None
         if name is not None and application is not None:
-            run, timeout_s = environment.new_random(), options[ALIGNMENT_TIMEOUT]
+            run = environment.new_random()
             drift_us = None if drift_s is None else round(drift_s * 1_000_000)
-            timeout_ms = round(max(timeout_s, _LEAST_TIMEOUT_S) * 1000)
-            group = Group(run, source.uid, steady_ms, drift_us, timeout_ms)
+            group = Group(run, source.uid, steady_ms, drift_us, round(timeout_s * 1000))
             files, beats = GroupFiles(application, name, run), environment.new_runner()
         replay = None
         if speed is not None:
             replay = None if before is None else before._replay
             replay = replay or Replay(speed, (steady_ms, environment.now_ms() * 1000))
             replay.others = tuple if group is None else group.paces
+            replay.timeout_ms = round(timeout_s * 1000)
         horizons = cls(environment, group, replay, files, beats)
         if beats is not None:
-            beats.repeat(horizons._beat, max(options[ALIGNMENT_TIMEOUT], _LEAST_TIMEOUT_S) / _BEATS)
+            beats.repeat(horizons._beat, timeout_s / _BEATS)
         return horizons
 
     @property
@@ -96,7 +97,7 @@ class Horizons:
         """
         if self._group is not None and self._files is not None:
             self._group.lineage = lineage
-            pace = None if self._replay is None else self._replay.pace
+            pace = None if self._replay is None else self._replay.own
             with self._warning():
                 self._files.write(self._group.record(self._environment.steady_ms(), pace))
         if self.all and pending is not None and not pending.snapshot.plan.assignments:

@@ -163,12 +163,12 @@ def plan_on(
 def plan_again(copy: StateCopy, request: EditRequest) -> EditPlan:
     """What exactly this request does to a copy of the state; raises as :func:`plan` does."""
     candidates: list[Candidate] = []
+    plans = {name: frozenset(ids) for name, ids in request.plans.items()}
     if request.operation is not EditOperation.REWIND:
-        named = [name for ids in request.plans.values() for name in ids]
-        selection = Selection(split_ids=tuple(dict.fromkeys((*request.split_ids, *named))))
-        candidates = _candidates(copy, request, selection)
+        named = (*request.split_ids, *(name for ids in request.plans.values() for name in ids))
+        candidates = _candidates(copy, request, Selection(split_ids=tuple(dict.fromkeys(named))))
     if request.operation is EditOperation.REPLAY:
-        candidates = [item for item in candidates if item.split_id in request.plans.get(str(item.name), ())]
+        candidates = [item for item in candidates if item.split_id in plans.get(str(item.name), ())]
     return _shown(copy, request, candidates)
 
 

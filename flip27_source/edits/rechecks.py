@@ -31,6 +31,8 @@ def differences(shown: EditPlan, copy: StateCopy) -> list[str]:
     lost = [f"{split_id}: {what}, now: {then.get(split_id, 'nothing')}" for split_id, what in sorted(found)]
     said += lost[:_MOST_NAMED]
     said += [f"and {len(lost) - _MOST_NAMED} more splits"] if len(lost) > _MOST_NAMED else []
+    # What a rewind does to the edits of others.
+    said += [f"new: {note}" for note in now.notes if note.startswith("the edit ") and note not in shown.notes]
     performed = shown.dropped_actions - now.dropped_actions
     if performed > 0 and shown.request.operation is not EditOperation.REWIND:
         said.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import EditError
@@ -49,6 +49,7 @@ class Candidate:
         text: its JSON.
         now: its current status.
         name, made_ms: name and time of the checkpoint whose batch contained it; None if no batch did.
+        split_id: its id; its JSON if only its class, which is not known, could compute the id.
     """
 
     split: Any
@@ -56,12 +57,10 @@ class Candidate:
     now: str
     name: CheckpointName | None = None
     made_ms: int | None = None
+    split_id: str = field(init=False)
 
-    @property
-    def split_id(self) -> str:
-        """Its id; its JSON if only its class, which is not known, could compute the id."""
-        split_id: str = self.split.split_id
-        return split_id
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "split_id", self.split.split_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +74,10 @@ class Selection:
     glob: str | None = None
     since: dt.datetime | None = None
     until: dt.datetime | None = None
+    _ids: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ids", frozenset(self.split_ids))
 
     @property
     def is_empty(self) -> bool:
@@ -87,7 +90,7 @@ class Selection:
     @property
     def asked(self) -> Predicate:
         """The predicate that limits what is read."""
-        return Predicate(split_ids=frozenset(self.split_ids)) if self.split_ids else EVERYTHING
+        return Predicate(split_ids=self._ids) if self.split_ids else EVERYTHING
 
     def __str__(self) -> str:
         ids, more = self.split_ids[:_SHOWN], len(self.split_ids) - _SHOWN
@@ -100,7 +103,7 @@ class Selection:
     def has(self, candidate: Candidate) -> bool:
         split_id = candidate.split_id
         return (
-            (not self.split_ids or split_id in self.split_ids)
+            (not self.split_ids or split_id in self._ids)
             and (self.glob is None or fnmatch.fnmatchcase(split_id, self.glob))
             and (not self.has_time or self._is_in_time(candidate.made_ms))
         )

@@ -336,8 +336,11 @@ class History:
     ) -> DriverCondition:
         """With the error of the task on which its query has ended: Spark does not tell it to the driver."""
         line = self.line()
-        if not line.names or line.status[line.names[-1]] == COMPLETE:
+        document = self.head(line)
+        if document is None or line.status[line.names[-1]] == COMPLETE:
             return found
+        if len(self.reports.get(line.names[-1], ())) >= len(document.raw.plan):
+            return found  # every task has read its splits
         failure = newest_failure(store, self.lineage.folder, line.names[-1])
         if failure is None or failure.at_ms < record.started_ms:
             return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..enumerator_mixins import FollowsEventTime
 from ..errors import OptionError
 from ..reader import SplitReader
 from ..source import Source
+from ..source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from .enumerator_run import EnumeratorRun
 from .frozen_splits import SPLITS_ARE_VALUES, check_frozen
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
@@ -322,6 +324,33 @@ def _what_is_added_is_found_once(subject: EnumeratorUnderTest) -> None:
     agree("added splits that a restored run finds", _ids(subject.run(stored).drain()), _ids(new))
 
 
+def _what_is_told_changes_nothing(subject: EnumeratorUnderTest) -> None:
+    kind = subject.source.enumerator_type
+    for requests in (0, 1):
+        run = subject.run(requests=requests)
+        stored, splits = run.snapshot(), list(run.assigned)
+        asked = EnumeratorRun(subject.source, stored, start=False)
+        if issubclass(kind, TellsProgress):
+            _check_tables("progress", kind.progress(run.state_in(stored), splits, {}))
+        if isinstance(asked.enumerator, LooksIntoSource):
+            _check_tables("look", asked.enumerator.look(splits))
+        if asked.recorder.uses:
+            raise Disagreement(f"look calls context.{asked.recorder.uses[0]}: it may only look")
+        run.drain()
+        subject.agree_on_all("splits of a run while it is looked at", run.assigned, in_order=True)
+
+
+def _check_tables(what: str, tables: Iterable[ProgressTable]) -> None:
+    for table in tables:
+        rows: Sequence[Sequence[Any]] = table.rows
+        for row in rows:
+            if len(row) != len(table.columns):
+                raise Disagreement(f"{what} gives {len(row)} cells for {len(table.columns)} columns: {row}")
+            wrong = [cell for cell in row if not isinstance(cell, str | int | float | dt.datetime | None)]
+            if wrong:
+                raise Disagreement(f"{what} gives a cell that is no text, number or time: {wrong[0]!r}")
+
+
 ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law(SPLITS_ARE_VALUES, lambda subject: check_frozen(subject.source.enumerator_type)),
     Law("the enumerator runs out of splits", _comes_to_an_end),
@@ -352,6 +381,7 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     ),
     Law("is_cut_off tells ranges from splits that are read whole", _ranges_are_cut_off),
     Law("what asynchronous work is given does not change", _arguments_are_values),
+    Law("what is told of progress and of a look changes nothing", _what_is_told_changes_nothing),
     Law("added splits are found once", _what_is_added_is_found_once),
 )
 

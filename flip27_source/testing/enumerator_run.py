@@ -128,13 +128,17 @@ class EnumeratorRun:
         self._schema = schema
         self._unread_before = list(unread)
         self._read = 0
-        state = None if stored is None else self._decoded(stored).enumerator_state
+        state = None if stored is None else self.state_in(stored)
         self.context = RecordedContext(self.recorder, source.enumerator_type)
         self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self.context, source.options, state)
         if start:
             self.enumerator.start()
             for number in range(parallelism):
                 self.enumerator.add_reader(number)
+
+    def state_in(self, stored: bytes) -> Any:
+        """The enumerator's state in what ``snapshot`` has returned."""
+        return self._decoded(stored).enumerator_state
 
     @property
     def assigned(self) -> list[Any]:

@@ -47,7 +47,7 @@ def test_every_error_has_its_section_of_the_runbook() -> None:
     ("demand", "said"),
     [
         ("required", "reported: 0, 2; gateways closed until they report: 1"),
-        ("none", "its 3 tasks do not report; all gateways are closed until Spark has committed the batch"),
+        ("none", "3 tasks, without reports; all gateways are closed until Spark has committed the batch"),
     ],
 )
 def test_the_batch_in_progress_says_which_gateways_are_closed(demand: str, said: str) -> None:
@@ -110,6 +110,18 @@ def test_rows_of_a_source_whose_splits_tell_them_are_known_without_reports(tmp_p
     assert frame.rows_per_s == 1.0
     query = two_batches(tmp_path / "files")  # files do not tell their rows
     assert frame_of(query.checkpoint).rows_per_s is None
+
+
+def test_a_source_that_runs_says_when_it_was_heard_of(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.engine.now_ms = round(NOW.timestamp() * 1000)
+    query.land("a.parquet")
+    query.batch()
+    # Its clock is of 1970.
+    frame = replace(frame_of(query.checkpoint), condition="running", at=NOW + dt.timedelta(seconds=9))
+    query.engine.stop()
+    assert said_of(frame, "last renewal") == ["1970-01-01 00:01:02 UTC, 7.0 s ago"]
+    assert said_of(replace(frame, condition="stopped"), "last renewal") == []
 
 
 def test_a_source_that_is_stopped_says_since_when_it_looks_no_more(tmp_path: Path) -> None:

@@ -135,14 +135,19 @@ def test_a_look_ends_in_time_whatever_the_source_does(tmp_path: Path) -> None:
 
 def test_partitions_of_kafka_have_their_end_lag_and_time(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.filled_topic([b"a", b"b", b"c"], partitions=2)
-    options = {**of_kafka(kafka, topic), "stateLocation": str(tmp_path)}
+    options = {**of_kafka(kafka, topic, partitionLag="true"), "stateLocation": str(tmp_path)}
     engine = MicroBatchEngine(options)
     engine.process_all_available()
     engine.stop()
     kafka.produce(topic, [b"d", b"e"], partition=1)
     groups = kafka.admin().list_consumer_groups().result().valid
     facts = show(tmp_path)
-    assert facts["partitions"].startswith("2 in 1 topics")
+    assert facts["partitions"] == "2 in 1 topics; 0 records waited at the driver's last poll"
+    without = {name: text for name, text in options.items() if name != "partitionLag"}
+    other = MicroBatchEngine(without | {"stateLocation": str(tmp_path / "other")})
+    other.process_all_available()
+    other.stop()
+    assert show(tmp_path / "other")["partitions"].endswith("known with partitionLag=true, and by --look")
     (shown,) = flip27("state", "show", tmp_path, "--json", "--look", *given(options)).data
     facts = {fact["name"]: fact["said"] for fact in shown["facts"]}
     assert facts["in the source"].startswith(

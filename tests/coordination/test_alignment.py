@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flip27_source import BoundedRange, Budget
 from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint
@@ -227,6 +228,15 @@ def test_splits_whose_times_are_not_known_are_not_held_and_hold_nobody_back(road
     assert {name: max(times) for name, times in read.items()} == {"unknown": 950, "slow": 10, "fast": 20}
 
 
+def test_a_split_without_times_does_not_let_another_pass_the_slowest(road: Road) -> None:
+    """Also if the limits alone would read only that other one."""
+    road.times = {"ahead": [minute * MINUTE_US for minute in (60, 61)], "slow": [0, 1, 2], "unknown": [0, 0]}
+    road.unknown = {"unknown"}
+    trip = Trip(limits=Limits(rows=1))
+    read = [split.split_id for _ in range(5) for split in trip.plan()]
+    assert sorted(read) == ["slow", "slow", "slow", "unknown", "unknown"]
+
+
 def test_in_a_run_that_ends_a_split_that_was_read_holds_nobody_back(road: Road) -> None:
     road.times = {"idle": every_minute(0, 10), "other": every_minute(0, 100)}
     trip = Trip(bounded=True)
@@ -302,9 +312,13 @@ def test_a_source_is_as_far_as_it_is_even_if_nothing_of_it_can_be_read_for_a_whi
 
 
 class Counting(Tracks):
-    """Counts how often its live splits are looked at."""
+    """Counts how often its live splits are looked at, and cut."""
 
-    looks = 0
+    looks = cuts = 0
+
+    def bound_split(self, split: Track, budget: Budget) -> BoundedRange[Track] | None:
+        Counting.cuts += 1
+        return super().bound_split(split, budget)
 
     def readable(self, live: Any) -> Any:
         Counting.looks += 1
@@ -323,6 +337,19 @@ def test_while_all_is_held_little_is_computed_although_spark_asks_many_times_a_s
     outside.minutes = 55
     assert trip.minutes(after_ms=10)["one"][-1] == 55
     assert outside.asked[-1].waits_us == 50 * MINUTE_US
+
+
+def test_a_horizon_is_found_with_few_cuts_of_each_of_many_splits(road: Road) -> None:
+    seconds = [second * MINUTE_US // 60 for second in range(86_400)]
+    road.times = {f"sparse-{number}": seconds[number * 7 :: 1800] for number in range(200)}
+    road.times["dense"] = seconds
+    trip = Trip(Counting, limits=Limits(rows=2000))
+    for _ in range(4):
+        Counting.cuts = 0
+        read = trip.minutes()
+        assert sum(map(len, read.values())) > 1800
+        assert len(read) == 201
+        assert Counting.cuts < 1100
 
 
 WHOLE = {"eventTimeOrder": "true", "maxFilesPerTrigger": "2"}

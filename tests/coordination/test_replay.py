@@ -95,7 +95,7 @@ def test_a_restart_goes_on_in_pace_from_what_waits() -> None:
     assert due_us(second, reached_us + 1, 2_000) == reached_us + 1 + 100 * S_US
 
 
-def test_the_slowest_pace_of_a_group_is_that_of_all_and_stays_so() -> None:
+def test_the_slowest_pace_of_a_group_is_that_of_all() -> None:
     others: list[Pace] = []
     one = replay(10, others=others)
     noon_us = BEGAN_US - 12 * HOUR_US
@@ -104,12 +104,46 @@ def test_the_slowest_pace_of_a_group_is_that_of_all_and_stays_so() -> None:
     others.append(Pace(noon_us - 4 * HOUR_US, 1_000, 10))
     assert due_us(one, noon_us, 1_000) == noon_us - 4 * HOUR_US
     assert one.pace == others[0]
-    # When it has left the group, nothing jumps.
-    others.clear()
-    assert due_us(one, noon_us, 2_000) == noon_us - 4 * HOUR_US + 10 * S_US
     # One that is further does not matter.
     others.append(Pace(noon_us, 2_000, 10))
     assert due_us(one, noon_us, 3_000) == noon_us - 4 * HOUR_US + 20 * S_US
+
+
+def test_the_pace_of_a_source_that_has_left_is_followed_for_its_restart_and_no_longer() -> None:
+    others: list[Pace] = []
+    one = replay(10, others=others)
+    noon_us = BEGAN_US - 12 * HOUR_US
+    due_us(one, noon_us, 0)
+    others.append(Pace(0, 1_000, 10))
+    due_us(one, noon_us, 10_000)
+    others.clear()
+    assert due_us(one, noon_us, 69_999) == 689_990_000
+    # Then it goes on from what waits, without a burst.
+    assert due_us(one, noon_us + 1, 70_000) == noon_us + 1
+    assert due_us(one, noon_us + 1, 71_000) == noon_us + 1 + 10 * S_US
+
+
+def test_members_do_not_hold_each_other_at_the_pace_of_one_that_has_left() -> None:
+    noon_us = BEGAN_US - 12 * HOUR_US
+    slow = [Pace(0, 0, 10)]
+    members = [replay(10), replay(10)]
+    for one, other in zip(members, reversed(members), strict=True):
+        one.others = lambda other=other: [*slow, *([] if other.own is None else [other.own])]
+    for one in members:
+        assert due_us(one, noon_us, 1_000) == 10 * S_US
+    slow.clear()
+    assert [due_us(one, noon_us, 61_000) for one in members] == [noon_us, noon_us]
+
+
+def test_a_slower_source_that_has_left_does_not_have_the_next_gap_skipped() -> None:
+    others = [Pace(BEGAN_US - 13 * HOUR_US, 0, 100)]
+    one = replay(10, others=others)
+    noon_us = BEGAN_US - 12 * HOUR_US
+    assert due_us(one, noon_us, 0) == noon_us - HOUR_US
+    # The other one has overtaken it.
+    assert due_us(one, noon_us, 60_000) == noon_us + 600 * S_US
+    others.clear()
+    assert due_us(one, noon_us + 9 * HOUR_US, 180_000) == noon_us + 1800 * S_US
 
 
 def test_a_source_without_known_times_follows_the_pace_of_its_group() -> None:

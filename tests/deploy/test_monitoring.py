@@ -221,9 +221,10 @@ def test_a_killed_query_is_scraped_as_lost_by_a_real_prometheus_and_its_alerts_e
                 until(lambda: not server.firing(), server.firing, 120)
                 (landing / "bad.json.gz").write_bytes(b"no gzip")  # a task fails, and the program with it
                 expected = {
-                    ("Flip27QueryStoppedInBatch", "orders"),
+                    ("Flip27QueryFailed", "orders"),
                     ("Flip27QueryNotRunning", "orders"),
                     ("Flip27ListenerDown", None),
                 }
                 until(lambda: server.firing() == expected, server.firing, 120)
+                assert server.values("flip27_driver_error") == {("CorruptFileError", *source): 1}
         until(lambda: ("Flip27ExporterDown", None) in server.firing(), server.firing)

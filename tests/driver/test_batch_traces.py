@@ -22,8 +22,9 @@ from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_tolerated_failures import Pausing, Unreachable
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
-from tests.trace_collector import Collector, collecting
+from tests.trace_collector import Collector, collecting, values
 
+SIZED = ("write", "restore")
 SPLITS = {"a": [1, 2], "b": [3], "c": [4]}
 
 
@@ -200,6 +201,9 @@ def test_a_savepoint_is_part_of_the_commit(collector: Collector, tmp_path: Path)
           write
           commit
         """)
+    sized = [values(span.attributes)["flip27.state_bytes"] for span in collector.spans if span.name in SIZED]
+    assert len(sized) == 5
+    assert min(sized) > 100
 
 
 def test_a_collector_that_does_not_answer_holds_nothing_up(collector: Collector) -> None:

@@ -258,6 +258,21 @@ def test_sources_are_replayed_in_step(application: Path) -> None:
     assert len(all_seconds(early)) == 120
 
 
+def test_the_pace_of_a_query_that_was_stopped_holds_nobody_for_longer_than_the_timeout(
+    application: Path,
+) -> None:
+    options = {"alignmentGroup": "orders", "replaySpeed": "10"}
+    old = query(application, "old", [-10_000_000, 0], options)
+    members = [query(application, name, range(60), options) for name in ("one", "other")]
+    assert seconds(old) == [-10_000_000]
+    assert [seconds(one) for one in members] == [[], []]
+    old.stop()
+    for passed_ms, expected in ((59_000, []), (60_000, [0]), (61_000, list(range(1, 11)))):
+        for one in members:
+            one.now_ms = NOW_MS + passed_ms
+        assert [seconds(one) for one in members] == [expected, expected]
+
+
 def test_a_folder_that_cannot_be_used_holds_nobody(
     application: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

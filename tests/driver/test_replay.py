@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from flip27_source import edits
+from flip27_source import DiscoveringEnumerator, Discovery, EventTimeRange, SplitSize, edits
 from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
@@ -224,3 +225,51 @@ def test_one_batch_of_all_that_exists_has_no_pace(tmp_path: Path) -> None:
     batch = one.run_batch()
     assert batch is not None
     assert len(batch.rows) == 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyPiece:
+    """A piece of six rows."""
+
+    split_id: str
+    event_time: EventTimeRange | None
+
+    @property
+    def size(self) -> SplitSize:
+        return SplitSize(rows=6)
+
+
+class HeavyPieces(DiscoveringEnumerator[HeavyPiece]):
+    def discover(self, position: int | None) -> Discovery[HeavyPiece, int]:
+        times = ROADS["replay"].pieces[position or 0 :]
+        found = [
+            HeavyPiece(split_id=str(seconds([at])[0]), event_time=EventTimeRange(at, end))
+            for at, end in times
+        ]
+        return Discovery(found, len(ROADS["replay"].pieces))
+
+
+def test_what_a_limit_postponed_holds_no_earlier_data_after_a_restart() -> None:
+    found = [(MINUTE[0], MINUTE[0]), (MINUTE[1], MINUTE[1]), (MINUTE[2], MINUTE[50])]
+    ROADS["replay"] = Road(pieces=found)
+    options = {
+        "replaySpeed": "10",
+        "eventTimeOrder": "true",
+        "maxRowsPerTrigger": "10",
+        "discoveryInterval": "0s",
+    }
+    schema = pa.schema([("name", pa.string())])
+    engine = MicroBatchEngine(options, enumerator=HeavyPieces, reader=PieceReader, schema=schema)
+    engine.now_ms = NOW_MS
+    engine.run_batch()
+    engine.now_ms += 6_000
+    engine.run_batch()  # the third one is due, too, and does not fit
+    engine.restart()
+    found.append((MINUTE[3], MINUTE[3]))
+    for _ in range(3):
+        engine.run_batch()
+        engine.now_ms += 200
+    assert [row[0] for row in engine.rows] == ["0", "1", "3"]
+    engine.now_ms += 5_000
+    engine.run_batch()
+    assert [row[0] for row in engine.rows] == ["0", "1", "3", "2"]

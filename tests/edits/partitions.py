@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_mixins import NamedPosition, NamesPositions
 from flip27_source.errors import EditError
 from flip27_source.reader import SplitReader
+from flip27_source.source_progress import ProgressTable, TellsProgress
 from flip27_source.split import SplitSize
 from tests.edits.edited import Edited
 from tests.toy_sources import AssignsOnce
@@ -34,7 +35,7 @@ class Partition:
         return SplitSize(files=0, rows=None if self.end is None else self.end - self.next)
 
 
-class Partitions(NamesPositions, AssignsOnce[Partition]):
+class Partitions(NamesPositions, TellsProgress, AssignsOnce[Partition]):
     """Three partitions of 90 numbers, of which a batch reads ten."""
 
     def splits(self) -> list[Partition]:
@@ -51,6 +52,14 @@ class Partitions(NamesPositions, AssignsOnce[Partition]):
     @classmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
         return None if min(now["next"], then["next"]) < 0 else then["next"] - now["next"]
+
+    @classmethod
+    def progress(
+        cls, state: Any, live: Sequence[Partition], numbers: Mapping[str, Any]
+    ) -> Iterable[ProgressTable]:
+        rows = [(split.split_id, split.next, END) for split in live]
+        columns = ("partition", "position", "ends at")
+        yield ProgressTable(title="partitions", said="", columns=columns, rows=rows)
 
     @classmethod
     def position_said(cls, fields: Mapping[str, Any]) -> str | None:

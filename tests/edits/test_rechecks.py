@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flip27_source import edits
 from flip27_source.edits.rechecks import differences
 from flip27_source.edits.state_copy import StateCopy
+from flip27_source.errors import EditError
 from flip27_source.snapshots.locations import find_lineages
 from tests.edits.edited import Edited, add_files, fed, files
 from tests.edits.partitions import partitions, read
@@ -53,6 +60,20 @@ def test_a_rewind_also_undoes_later_batches(tmp_path: Path) -> None:
     assert different(source, plan) == []
 
 
+def test_an_edit_that_was_applied_meanwhile_and_that_a_rewind_would_take_back_is_a_difference(
+    tmp_path: Path,
+) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batch()
+    source.batch()
+    plan = source.plan("rewind", to_checkpoint=1)
+    source.ask("skip", splits=[str(tmp_path / "in" / "f")])
+    source.batches()
+    (said,) = different(source, plan)
+    assert said.startswith("new: the edit skip of 1 splits (")
+    assert said.endswith("/in/f) is taken back")
+
+
 def test_a_split_that_was_read_meanwhile_cannot_be_skipped(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     source.batch()
@@ -97,3 +118,51 @@ def test_that_a_file_was_deleted_meanwhile_is_a_difference(tmp_path: Path) -> No
     assert different(source, plan) == [
         "1 side effects (archive, delete) on data that is read again have happened meanwhile"
     ]
+
+
+OPERATIONS = ("skip", "replay", "forget", "rewind")
+MEANWHILE: dict[str, Callable[[Edited, Path], object]] = {
+    "a batch": lambda source, _: source.batch(),
+    "a file": lambda _, folder: add_files(folder, "z"),
+    "a file again": lambda _, folder: add_files(folder, "a"),
+    **{
+        f"{operation} of {letter}": lambda source, folder, operation=operation, letter=letter: source.ask(
+            operation, splits=[str(folder / "in" / letter)]
+        )
+        for operation in ("skip", "replay", "forget")
+        for letter in "ad"
+    },
+    "a rewind": lambda source, _: source.ask("rewind", to_checkpoint=1),
+}
+
+
+@given(
+    before=st.integers(1, 3),
+    operation=st.sampled_from(OPERATIONS),
+    letters=st.sampled_from(["*", "*[ad]", "*[cf]", "*z"]),
+    meanwhile=st.lists(st.sampled_from(sorted(MEANWHILE)), max_size=4),
+)
+def test_an_edit_without_differences_does_exactly_what_its_dry_run_has_shown(
+    before: int, operation: str, letters: str, meanwhile: list[str]
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        source = files(folder, "abcdef")
+        for _ in range(before):
+            source.batch()
+        chosen = {"to_checkpoint": 1} if operation == "rewind" else {"glob": letters}
+        with suppress(EditError):
+            plan = source.plan(operation, **chosen)
+            for what in meanwhile:
+                with suppress(EditError):
+                    MEANWHILE[what](source, folder)
+            if different(source, plan) == []:
+                submitted = edits.submit(plan)
+                source.batch()
+                (applied,) = (edit for edit in source.history() if edit["request_id"] == submitted)
+                shown = {item.split_id for item in plan.changes if not item.is_left_alone}
+                assert applied["refused"] is None
+                assert shown <= set(applied["split_ids"])
+                assert operation == "rewind" or applied["left_alone"] == {}
+                assert operation == "rewind" or shown == set(applied["split_ids"])
+        source.engine.stop()

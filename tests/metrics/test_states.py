@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,8 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         "eventTimeHorizon": "1970-01-01T00:00:00+00:00", "replayBehindMs": 1, "lastSlowestSubtaskMs": 1,
         "lastRetriedSubtasks": 1,
     }  # fmt: skip
-    epoch = DriverEpoch(LocalStore(str(query.checkpoint / "flip27")), lineage_of(query), 9_000)
-    epoch.numbers = numbers
+    store, notes = LocalStore(str(query.checkpoint / "flip27")), {"numbers": numbers}
+    epoch = DriverEpoch(store, lineage_of(query), 9_000, notes=notes)
     epoch.end(10_000, StateLocationError("no space", remedy="add space"))
     exported = Exported(orders=query.checkpoint)
     found = exported.look("orders")
@@ -310,7 +311,7 @@ def test_the_name_of_a_query_is_given_or_the_last_folder(tmp_path: Path) -> None
         assert {sample["labels"]["query"] for sample in said.data["samples"]} == names
 
 
-def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "give --state or --checkpoint-location" in flip27("export-metrics").err
     twice = flip27("export-metrics", "--state", "/a/orders", "--state", "/b/orders", "--once")
     assert twice.code == 1
@@ -321,6 +322,10 @@ def test_wrong_usage_is_refused_with_what_to_do(tmp_path: Path) -> None:
         said = flip27("export-metrics", "--state", query.checkpoint, "--port", port)
     assert said.code == 1
     assert f"127.0.0.1 port {port} cannot be used" in said.err
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    said = flip27("export-metrics", "--state", query.checkpoint)
+    assert said.code == 1
+    assert "pip install 'flip27-source[prometheus]' in this environment" in said.err
 
 
 @pytest.fixture
@@ -364,18 +369,22 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
     state = f"s3://{bucket.name}/state"
     options = {"enumerator": "files", "reader": "text", "path": str(landing), "taskReports": "always"}
     engine = MicroBatchEngine({**options, "stateLocation": state, **bucket.options})
+    engine.now_ms = round(time.time() * 1000)  # another clock would say that it is lost
+    engine.restart()
     for number in range(15):
         (landing / str(number)).write_text("1\n")
         engine.now_ms += 1000
         engine.run_batch()
-    engine.stop()
     exported = Exported(orders=s3_place(state, bucket.storage_options))
     requests = []
-    for _ in range(3):
+    for look in range(4):
         counting.requests.clear()
-        assert exported.look("orders")["flip27_checkpoint_id", "orders", "files"] == 15
+        condition = "running" if look < 3 else "stopped"
+        assert exported.look("orders")["flip27_driver_condition", "orders", "files", condition] == 1
         requests.append(dict(counting.requests))
-    assert [sum(found.values()) for found in requests] == [28, 6, 6], requests
+        if look == 2:
+            engine.stop()
+    assert [sum(found.values()) for found in requests] == [28, 6, 6, 6], requests
     assert all(found.keys() <= {"GET", "LIST", "HEAD"} for found in requests)
     counting.requests.clear()
     exported.metrics.samples()
@@ -422,3 +431,21 @@ def test_the_exporter_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_between_two_renewals_of_the_record_the_state_tells_the_backlog(tmp_path: Path) -> None:
+    """The record tells of the first checkpoint, when more was pending than after the second."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    for name in "abcde":
+        (landing / name).write_text("1\n")
+    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
+    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")})
+    engine.run_batch()
+    engine.holder.cycle.driving.renew()
+    engine.run_batch()
+    found = Exported(orders=tmp_path / "state").look("orders")
+    assert found["flip27_checkpoint_id", "orders", "files"] == 2
+    assert found["flip27_backlog_splits", "orders", "files"] == 1
+    assert found["flip27_splits", "orders", "files", "pending"] == 1
+    engine.stop()

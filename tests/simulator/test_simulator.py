@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+from dataclasses import replace
 
 import pytest
 
+from flip27_source import span_sender
+from flip27_source.driver import batch_traces
+from flip27_source.source_options import TRACING
 from flip27_source.testing.steps import Killed
 from tests.simulator.process import Process, SuspendedCall
 from tests.simulator.simulation import Outcome, simulate
@@ -42,6 +46,17 @@ def test_a_seed_gives_the_same_run_in_every_process(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(os, "getpid", lambda process=process: process)
         found.append([simulate(seed).story for seed in (37, 52, 296)])
     assert found[0] == found[1]
+
+
+def test_tracing_changes_nothing_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where attempts of tasks overlap, drivers are killed, and Spark's calls fail."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    monkeypatch.setattr(batch_traces, "TRACING", replace(TRACING, default=True))
+    span_sender.sender.cache_clear()
+    for seed in range(0, SEEDS, 20):
+        outcome = simulate(seed)
+        assert (outcome.defect, outcome.story) == (None, played(seed).story)
+    span_sender.sender.cache_clear()
 
 
 @pytest.mark.slow

@@ -8,7 +8,17 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from .streams import Folders, committed_batches, run_files, run_to_end, to_lake
+from tests.cli.command_line import flip27
+
+from .streams import (
+    Folders,
+    committed_batches,
+    lake_lines,
+    run_files,
+    run_to_end,
+    to_lake,
+    until_driver_has_ended,
+)
 
 
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
@@ -45,3 +55,22 @@ def test_with_a_schema_the_query_says_before_its_first_batch_that_the_path_does_
         run_to_end(to_lake(frame.load(str(folders.landing)), folders))
     assert len(str(caught.value).splitlines()) < 20
     assert committed_batches(folders) == []
+
+
+def test_the_file_on_which_a_query_has_ended_is_in_its_state_and_the_way_past_it_is_true(
+    spark: SparkSession, folders: Folders
+) -> None:
+    folders.land("a.json", ['{"value": "a"}'])
+    folders.land("b.json", ['{"value": '])
+    options = {"reader": "json", "schema": "value string", "mode": "FAILFAST"}
+    failure(spark, folders, **options)
+    until_driver_has_ended(folders)
+    (source,) = flip27("watch", folders.checkpoint, "--once", "--json").data
+    assert source["condition"] == "failed"
+    assert f"SplitReadError: {folders.landing}/b.json, byte 0: the record is malformed" in source["error"]
+    assert "restart the query with onSplitError=quarantine" in source["remedy"]
+    run_files(spark, folders, **options, onSplitError="quarantine")
+    assert lake_lines(spark, folders) == ["a"]
+    until_driver_has_ended(folders)
+    (source,) = flip27("watch", folders.checkpoint, "--once", "--json").data
+    assert (source["condition"], source["error"], source["quarantined"]) == ("stopped", None, 1)

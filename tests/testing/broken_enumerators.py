@@ -10,6 +10,7 @@ from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import CutsSomeSplits, FollowsEventTime
 from flip27_source.options import Options
+from flip27_source.source_progress import LooksIntoSource, ProgressTable
 
 FOUND = ["a", "b", "c", "d"]
 """The names that the enumerators find. Tests that add to it remove the additions at the end."""
@@ -247,6 +248,12 @@ class GivesItsThreadTheList(Sound):
         return [piece for piece in self.list_pieces(self.found) if piece not in waiting]
 
 
+class AssignsWhenLookedAt(Sound, LooksIntoSource):
+    def look(self, live: Sequence[Any]) -> list[ProgressTable]:
+        self.context.assign_split(Piece(split_id="looked"))
+        return []
+
+
 BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "a split is a value that nobody changes": AssignsWhatCanChange,
     "the enumerator runs out of splits": NeverEnds,
@@ -269,5 +276,6 @@ BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "event times of live splits never go back, and horizons are kept": LooksBehindTheHorizon,
     "is_cut_off tells ranges from splits that are read whole": CallsRangesWhole,
     "what asynchronous work is given does not change": GivesItsThreadTheList,
+    "what is told of progress and of a look changes nothing": AssignsWhenLookedAt,
     "added splits are found once": LooksByCount,
 }

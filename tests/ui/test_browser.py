@@ -22,6 +22,7 @@ from flip27_source.cli.demo.process import ChildProcess
 from flip27_source.cli.ui.server import bound
 from tests.cli.command_line import flip27, two_batches
 from tests.deadline import until
+from tests.executor.failing_query import FailingQuery
 from tests.ui.queries import DiskQuery
 from tests.ui.served import Clock, Served, pages_of, served
 from tests.ui.window import Window
@@ -187,6 +188,20 @@ def test_what_the_user_does_survives_the_news(window: Window, site: Served) -> N
     looked = page.locator("#live").inner_text()
     page.wait_for_function("before => document.querySelector('#live').innerText !== before", arg=looked)
     assert page.locator("details").first.get_attribute("open") is None
+
+
+def test_one_who_is_called_at_night_sees_the_file_that_ended_the_query_and_the_way_past_it(
+    window: Window, tmp_path: Path
+) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    with served(pages_of([failing.query.checkpoint]), now=Clock(dt.datetime.now(dt.UTC))) as site:
+        window.page.goto(site.url)
+        window.waits_for("1 source, 1 failed")
+        assert f"{failing.query.landing}/orders.json, byte 9" in window.page.locator("pre.error").inner_text()
+        assert "restart the query with onSplitError=quarantine" in window.page.locator(".remedy").inner_text()
+        window.page.goto("about:blank")  # the server ends before the window
 
 
 def test_one_who_is_called_at_night_is_one_click_from_the_file_and_the_way_past_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from flip27_source.cli.demo.data import write_file
+from flip27_source.cli.demo.folder import DemoFolder
+from flip27_source.cli.demo.process import ChildProcess
 from tests.cli.command_line import flip27
+from tests.deadline import until
 from tests.edits.edited import Edited, files
 from tests.edits.partitions import partitions, read
 from tests.ui.queries import DiskQuery, hostile_query
@@ -140,6 +145,31 @@ def test_a_query_that_reads_on_between_dry_run_and_confirmation(
     page.keyboard.press("Enter")
     window.waits_for(re.compile("Submitted, "))
     assert source.batches() == [[]]  # of the edit
+
+
+@pytest.mark.slow  # it starts Spark
+def test_a_running_query_of_spark_applies_an_edit_while_the_page_is_open(
+    window: Window, tmp_path: Path
+) -> None:
+    folder, page = DemoFolder.new(tmp_path), window.page
+    for number in range(4):
+        write_file(folder.landing, number, 10)
+    query = ChildProcess("flip27_source.cli.demo.query", [str(folder.root), "2"], log=folder.log)
+    try:
+        until(lambda: folder.committed_batches() > 1, query.log_tail, seconds=200)
+        with served(
+            pages_of([folder.checkpoint]), now=lambda: dt.datetime.now(dt.UTC), allow_edits=True
+        ) as site:
+            page = opens(window, site, "replay")
+            asks_for_all(page)
+            page.get_by_label("To submit it, type").fill("replay 4")
+            page.keyboard.press("Enter")
+            window.waits_for(re.compile("the query applies it at its next batch boundary"))
+            page.locator("#notice").get_by_text("applied", exact=True).wait_for(timeout=60_000)
+            assert "4 splits changed" in page.locator("#notice").inner_text()
+            page.goto("about:blank")
+    finally:
+        query.kill()
 
 
 def test_partitions_are_moved_in_the_browser(window: Window, tmp_path: Path) -> None:

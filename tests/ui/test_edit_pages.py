@@ -10,16 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
-from flip27_source.cli.state.rows import Place
+from flip27_source.cli.commands import FileSystem
+from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.coordination.edit_values import EditOperation
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
 from tests.edits.partitions import partitions, read
+from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.editing import Editor, boxes
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
 from tests.ui.served import pages_of, served
-from tests.ui.test_pages import links, text_of
+from tests.ui.test_pages import GOLDEN, links, text_of
 
 
 @contextmanager
@@ -87,6 +90,15 @@ def test_only_the_text_that_is_shown_confirms_a_dry_run(source: Edited) -> None:
         assert source.request_files() == []
         shown.confirm("  SKIP   4 ")
         assert len(source.request_files()) == 1
+
+
+def test_a_dry_run_leads_back_to_its_form_with_what_was_typed(source: Edited) -> None:
+    with editor(Path(source.state)) as page:
+        shown = page.dry_run("replay", which="matching", glob="*/[a]", why="because")
+        again = page.site.get(f"{page.path}/edit?again={shown.url.partition('id=')[2]}").text
+        assert f'name="again" value="{shown.url.partition("id=")[2]}"' in shown.page
+    assert 'value="*/[a]"' in again
+    assert 'value="because"' in again
 
 
 def test_confirming_again_submits_nothing_again(source: Edited) -> None:
@@ -205,7 +217,7 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
     with editor(Path(source.state)) as page:
         form = page.form("set-position")
         assert [json.loads(value) for value in boxes(form)] == ["orders/0", "orders/1", "orders/2"]
-        assert text_of(form).count("next=10") == 3
+        assert text_of(form).count("next=10; ends at 90") == 3
         shown = page.dry_run(
             "set-position",
             which="all",
@@ -277,6 +289,35 @@ def test_a_request_that_waits_is_withdrawn_and_one_that_is_gone_says_so(source: 
     assert source.batches() == [["c", "d"], ["e", "f"]]
 
 
+def test_a_state_on_s3_is_edited_with_the_options_of_its_place(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    source = files(tmp_path, "abcdef", bucket=s3_bucket)
+    source.batch()
+    words = [f"{name}={value}" for name, value in s3_bucket.storage_options.items()]
+    place = Place(location=source.state, stored=StoredState(files=FileSystem(storage=words)))
+    with editor(place) as page:
+        page.dry_run("skip", which="matching", glob="*/[cd]").confirm()
+        assert source.batches() == [["e", "f"]]
+        assert "applied in checkpoint 2 : 2 splits changed" in page.edits()
+        at = page.sent("savepoint", to=f"s3://{s3_bucket.name}/saved", once="a")
+        until(lambda: "taken :" in text_of(page.site.get(at).text))
+        assert "readable" in text_of(page.site.get(at).text)
+
+
+def test_a_query_whose_state_is_not_in_its_checkpoint_is_edited(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path, stateLocation=str(tmp_path / "state"))
+    query.land("a.parquet", "b.parquet")
+    query.batch()
+    stored = StoredState(state_locations=[str(tmp_path / "state")])
+    with editor(Place(location=str(query.checkpoint), stored=stored)) as page:
+        page.dry_run("replay", which="all").confirm()
+        query.batch()
+        assert "applied in checkpoint 2 : 2 splits changed" in page.edits()
+        at = page.sent("savepoint", to=str(tmp_path / "saved"), once="a")
+        until(lambda: "taken :" in text_of(page.site.get(at).text))
+        assert "checkpoint 2, the state after batch 1; a copy" in text_of(page.site.get(at).text)
+    query.engine.stop()
+
+
 def test_a_refused_edit_is_shown_with_its_reason(source: Edited) -> None:
     with editor(Path(source.state)) as page:
         page.dry_run("forget", which="all").confirm()
@@ -322,7 +363,28 @@ def test_a_savepoint_that_cannot_be_taken_says_why(source: Edited, tmp_path: Pat
         at = page.sent("savepoint", to=str(tmp_path / "file"), once="a")
         until(lambda: "not taken :" in text_of(page.site.get(at).text))
         answer = page.post("savepoint", {"to": "", "once": "b"})
-        assert "no directory is given" in text_of(answer.text)
+        assert "the target is empty" in text_of(answer.text)
+
+
+def test_a_password_in_the_place_of_a_savepoint_is_refused_and_shown_nowhere(source: Edited) -> None:
+    with editor(Path(source.state)) as page:
+        answer = page.post("savepoint", {"to": "ftp://user:hunter2@host/saved", "once": "a"})
+        assert "contains a user name or password" in text_of(answer.text)
+        listed = page.site.get(f"{page.path}/savepoints?to=ftp://user:hunter2@host/saved")
+        assert "hunter2" not in answer.text + listed.text
+
+
+def test_edits_begin_at_the_page_of_a_split_and_of_a_batch(source: Edited) -> None:
+    source.batch()
+    with editor(Path(source.state)) as page:
+        (waiting,) = (at for at in links(page.site.get(f"{page.path}/splits?name=/e").text, "/split?"))
+        (read_before,) = (at for at in links(page.site.get(f"{page.path}/splits?name=/a").text, "/split?"))
+        assert 'value="skip"' in page.site.get(waiting).text
+        assert 'value="replay"' in page.site.get(read_before).text
+        (first,) = (at for at in links(page.site.get(f"{page.path}/batches").text, "/batch?") if "=1-" in at)
+        assert "rewind to here" in page.site.get(first).text
+        form = page.form("rewind", checkpoint="1")
+        assert '<option value="1" selected>' in form
 
 
 def test_without_edits_the_pages_do_not_exist(source: Edited) -> None:
@@ -382,3 +444,20 @@ def test_a_file_that_came_after_the_dry_run_is_not_part_of_the_edit(source: Edit
         source.batches()
         shown.confirm()
     assert sorted(name for batch in source.batches() for name in batch) == list("abcdef")
+
+
+@pytest.mark.parametrize("checkpoint", GOLDEN, ids=lambda at: "-".join(at.parts[-3:-1]))
+def test_every_form_of_every_source_and_of_older_states_is_answered(checkpoint: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")}
+    with editor(checkpoint) as page:
+        outcomes = set()
+        for operation in EditOperation:
+            assert page.site.get(f"{page.path}/edit?operation={quote(operation)}").status == 200
+            fields = {"which": "all", "checkpoint": "1"} if operation == "rewind" else {"which": "all"}
+            shown = page.dry_run(operation, to='{"next": 1}', **fields)
+            assert shown.text.count("Not possible: ") + shown.text.count("To submit it, type") == 1, (
+                shown.text
+            )
+            outcomes.add("/plan?" in shown.url)
+    assert True in outcomes
+    assert {file: file.stat().st_mtime_ns for file in checkpoint.rglob("*")} == before

@@ -444,6 +444,59 @@ def test_a_source_is_asked_from_the_page_only_if_that_is_allowed(tmp_path: Path)
         assert pages.sources.found[0].frame.looked == asked
 
 
+def test_the_first_bytes_of_quarantined_files_are_shown_if_the_source_was_asked(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("torn.parquet", "gone.parquet", rows=None)
+    for name in ("a", "b"):
+        query.land(f"{name}.parquet")
+        query.batch()
+    query.engine.stop()
+    (tmp_path / "landing" / "gone.parquet").unlink()
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    text = text_of(pages.page(source.key, "quarantine", {}))
+    assert text.count("First bytes of the file") == 1
+    assert "6e 6f 74 20 50 61 72 71 75 65 74 not Parquet" in text
+
+
+def test_names_that_a_look_finds_are_as_hostile_as_those_of_the_state(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("first.parquet")
+    query.batch()
+    query.engine.stop()
+    query.land(*HOSTILE, rows=None)
+    pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
+    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    page = pages.page(source.key, "progress", {})
+    assert f"{len(HOSTILE)} splits that the state does not have" in page
+    assert not set(re.findall(r"<\s*([a-zA-Z]+)", page)) & {"img", "iframe", "object"}
+    assert page.count("<script") == 1
+    assert not {"\x1b", "\u202e"} & set(page)
+    for query_ in ({"name": "<img"}, {"from1": "99999999999"}, {"from0": "-1"}):
+        assert pages.page(source.key, "progress", query_)
+    found = flip27(
+        "ui", "--checkpoint-location", query.checkpoint, "--look", "--path", query.root / "landing", "--json"
+    )
+    assert found.code == 0
+
+
+def test_a_page_that_searches_long_is_no_store_that_does_not_answer(
+    hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.cli.ui.sources.LATE_S", 0.0)
+    pages = pages_of([hostile.checkpoint])
+    pages.sources.look(NOW)
+    (source,) = pages.sources.found
+    with pages.sources.held(source.key, NOW):
+        pages.sources.look(NOW + dt.timedelta(seconds=9), limit_s=0.05)
+        assert pages.sources.unread == []
+        assert [one.key for one in pages.sources.found] == [source.key]
+
+
 def test_the_rows_of_a_file_are_shown_where_its_task_has_read_nothing_else(tmp_path: Path) -> None:
     query = DiskQuery.new(tmp_path)
     query.land("alone.parquet", rows=7)

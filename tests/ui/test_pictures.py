@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,19 @@ _MOST_BYTES = 400_000
 AGAIN = "if the change is meant, run `python -m scripts.ui_picture` and look at the pictures"
 
 
-@pytest.fixture(scope="module")
-def pictures() -> Iterator[Mapping[str, Picture]]:
+def test_the_pictures_show_the_pages_as_they_are(tmp_path: Path) -> None:
+    """One test, so that one browser serves all pictures in ``make test``."""
+    wrong: dict[str, list[str]] = {}
     with browser() as chromium:
-        yield dict(taken(chromium))
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_picture_shows_the_page_as_it_is(
-    name: str, pictures: Mapping[str, Picture], tmp_path: Path
-) -> None:
-    kept, now = Picture.kept(name), pictures[name]
-    changed = difflib.unified_diff(kept.words.splitlines(), now.words.splitlines(), "kept", "now", n=0)
-    assert list(changed) == [], AGAIN
-    now.save(tmp_path / f"{name}.png")
-    assert differences(kept.image, now.image) == "", f"{tmp_path / name}.png; {AGAIN}"
+        for name, now in taken(chromium):
+            kept = Picture.kept(name)
+            changed = difflib.unified_diff(
+                kept.words.splitlines(), now.words.splitlines(), "kept", "now", n=0, lineterm=""
+            )
+            now.save(tmp_path / f"{name}.png")
+            if problems := [*changed, *filter(None, [differences(kept.image, now.image)])]:
+                wrong[name] = problems
+    assert wrong == {}, f"see {tmp_path}; {AGAIN}"
 
 
 def test_the_pictures_are_small_and_there_are_no_others() -> None:

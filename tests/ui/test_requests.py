@@ -10,6 +10,7 @@ import pytest
 
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.cli.ui.edit_pages import EditPages
 from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
 from tests.quick_moto import QuickAnswers, quick_answers
@@ -68,6 +69,17 @@ def test_the_first_screen_takes_31_requests_and_each_further_look_8(
         counting.requests.clear()
         look(pages, second)
         assert counting.requests == {"LIST": 7, "GET": 1}
+
+
+def test_the_page_of_edits_asks_for_no_more_than_a_look(pages: Pages, counting: QuickAnswers) -> None:
+    editing = EditPages(pages)
+    look(pages, 0)
+    editing.edits(pages.sources.found[0], {})  # reads the documents of the other checkpoints, once
+    for second in (2, 4):
+        look(pages, second)
+        counting.requests.clear()
+        editing.edits(pages.sources.found[0], {})
+        assert counting.requests.total() == 0
 
 
 def test_several_windows_within_a_second_see_one_look(pages: Pages, counting: QuickAnswers) -> None:

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flip27_source.errors import Flip27Error, said_of
 from flip27_source.metrics import catalog
@@ -24,6 +23,7 @@ from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
 from ..state.rows import Place
+from ..watch.standing import numbers_of
 from ..watch.view import Frame, Watcher
 
 LOOKS_KEPT = 4
@@ -91,12 +91,7 @@ class StoredSource:
 def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
     """The numbers of a lineage: those that the driver told last, and what its state says."""
     assert frame.checkpoint_id is not None
-    record = None if history.driver is None else history.driver.driver.record
-    told: Mapping[str, Any] = {} if record is None else record.numbers
-    # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
-    is_recent = told.get("checkpoint", 0) >= frame.checkpoint_id
-    logged = history.summary(history.line().names[-1])
-    summary, reported = (logged, told) if is_recent else ({**told, **logged}, {})
+    told = numbers_of(history, history.line().names[-1])
     known = {
         "waitingSplits": frame.waiting,
         "liveSplits": frame.live,
@@ -106,12 +101,14 @@ def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
         "dataLosses": frame.data_losses,
         "checkpointBytes": frame.checkpoint_bytes,
     }
-    if not is_recent:
+    if told.get("checkpoint", 0) < frame.checkpoint_id:  # the driver has not told of this one yet
         known["backlogSplits"] = frame.backlog
+        if "pendingSplits" in told:
+            known["pendingSplits"] = max(0, frame.backlog - frame.waiting)
+    numbers = {**told, **known}
     return progress_of(
-        uid, frame.checkpoint_id, {**summary, **known}, {**reported, **known},
-        is_new=True, rows=0, splits=0, files=0, bytes=0,
-    )  # fmt: skip
+        uid, frame.checkpoint_id, numbers, numbers, is_new=True, rows=0, splits=0, files=0, bytes=0
+    )
 
 
 def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
@@ -157,7 +154,7 @@ class StateMetrics:
         now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._watchers = {name: Watcher(place) for name, place in places.items()}
+        self._watchers = {name: Watcher(place, is_brief=True) for name, place in places.items()}
         self._seen = {name: _Seen() for name in places}
         # Which query shows a lineage, by its place among them.
         self._owners: dict[tuple[str, str], int] = {}

@@ -102,6 +102,10 @@ def ui(
         with bound(host, port) as listening:
             name = f"[{host}]" if ":" in host else host
             console.print(f"http://{name}:{listening.getsockname()[1]}/  (Ctrl-C ends it)", highlight=False)
+            if allow_edits and token is None:
+                console.print(
+                    "Everyone who can open it on this machine may edit; --token-env asks for a token."
+                )
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
 

@@ -6,7 +6,9 @@ that going back or loading again sends nothing twice; a dry run that was confirm
 
 from __future__ import annotations
 
+import itertools
 import secrets
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +34,8 @@ Views = Mapping[str, Callable[[Source, Mapping[str, str]], str]]
 """Pages of a source, each made from the query of its URL."""
 Posts = Mapping[str, Callable[[Source, Form], str]]
 """Answers to forms: each the URL of the page that comes then."""
-_MOST_DRY_RUNS = 20
+_MOST_CHANGES, _PER_DRY_RUN = 1_000_000, 10_000
+"""How many changes the dry runs that are kept may have; each run counts as some more, for what was typed."""
 _STATUSES: Mapping[EditOperation, tuple[str, ...]] = {
     EditOperation.SET_POSITION: (LIVE,),
     EditOperation.SKIP: (WAITING, LIVE),
@@ -55,21 +58,23 @@ ABOUT: Mapping[EditOperation, str] = {
 
 
 class Kept(Generic[KeptT]):
-    """The newest things of which pages are shown, by random ids."""
+    """The newest things of which pages are shown, by random ids, as long as they are ``most`` together."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[str, KeptT] = OrderedDict()
+        self._adding = threading.Lock()
+        self._kept: OrderedDict[str, tuple[KeptT, int]] = OrderedDict()
 
-    def add(self, item: KeptT) -> str:
+    def add(self, item: KeptT, size: int = 1) -> str:
         key = secrets.token_urlsafe(9)
-        self._kept[key] = item
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        with self._adding:
+            self._kept[key] = item, size
+            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self._most:
+                self._kept.popitem(last=False)
         return key
 
     def get(self, key: str) -> KeptT | None:
-        return self._kept.get(key)
+        return self._kept.get(key, (None, 0))[0]
 
 
 @dataclass(slots=True)
@@ -80,6 +85,7 @@ class DryRun:
         key: of its source. error: why there is nothing to confirm. moved: what is different from a dry run
             before it, which was confirmed too late.
         submitted: the ids of the requests that were submitted.
+        changed: how many splits would be changed.
     """
 
     key: str
@@ -89,6 +95,16 @@ class DryRun:
     error: Flip27Error | None = None
     moved: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
+    changed: int = 0
+
+    def has(self, plans: list[EditPlan]) -> None:
+        self.plans = plans
+        changes = (change for plan in plans for change in plan.changes)
+        self.changed = len({change.split_id for change in changes if not change.is_left_alone})
+
+    @property
+    def changes(self) -> int:
+        return sum(len(plan.changes) for plan in self.plans)
 
     @property
     def word(self) -> str:
@@ -96,8 +112,7 @@ class DryRun:
         request = self.plans[0].request
         if self.operation is EditOperation.REWIND:
             return f"rewind to {(request.checkpoint or '').partition('-')[0]}"
-        changed = {item.split_id for plan in self.plans for item in plan.changes if not item.is_left_alone}
-        return f"{self.operation} {len(changed)}"
+        return f"{self.operation} {self.changed}"
 
     @property
     def is_done(self) -> bool:
@@ -105,11 +120,11 @@ class DryRun:
 
 
 class EditPages:
-    """Pages of edits, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of edits, and answers to their forms: those of one place not for several threads at once."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._runs: Kept[DryRun] = Kept(_MOST_DRY_RUNS)
+        self._runs: Kept[DryRun] = Kept(_MOST_CHANGES)
         self._notices: Kept[str] = Kept(100)
         self._answered: dict[str, dict[CheckpointName, tuple[AppliedEdit, ...]]] = {}
         self.views: Views = {"edits": self.edits, "edit": self.edit, "plan": self.plan}
@@ -139,7 +154,8 @@ class EditPages:
         editable(source.history.lineage)
         again = self._runs.get(query.get("again", ""))
         operation = _operation(query.get("operation", "") if again is None else again.operation)
-        form = Form({"split": [query["split"]]} if "split" in query else {}) if again is None else again.form
+        begun = {name: [query[name]] for name in ("split", "checkpoint") if name in query}
+        form = Form(begun) if again is None else again.form
         # Live splits come before the first of further pages.
         statuses = _STATUSES[operation][: 1 if "at" in query else 2]
         lists = {status: self._pages.splits(source, {**query, "status": status}) for status in statuses}
@@ -149,6 +165,7 @@ class EditPages:
         rows = dict.fromkeys(form.ticked, "")
         for split_id, where in (row for status, found in lists.items() for row in _rows(status, found)):
             rows[split_id] = rows.get(split_id) or where
+        known = self._known(source) if operation is EditOperation.SET_POSITION else {}
         page = next((found["page"] for found in lists.values() if found.get("page")), None)
         return self._rendered(
             source,
@@ -157,7 +174,7 @@ class EditPages:
             title=operation,
             operation=operation,
             about=ABOUT[operation],
-            rows=[self._row(split_id, where, form) for split_id, where in rows.items()],
+            rows=[self._row(split_id, where, form, known) for split_id, where in rows.items()],
             page=page,
             form=form,
             which=form["which"] or "ticked",
@@ -167,12 +184,23 @@ class EditPages:
             checkpoints=[row for _, row in self._checkpoints(source)] if not statuses else [],
         )
 
-    def _row(self, split_id: str, where: str, form: Form) -> dict[str, Any]:
+    def _known(self, source: Source) -> dict[Any, dict[str, Any]]:
+        """What the source and a look into it tell of splits, such as where a partition begins and ends."""
+        known: dict[Any, dict[str, Any]] = {}
+        for table in self._pages.told(source):
+            for split_id, *cells in table.rows:
+                known.setdefault(split_id, {}).update(zip(table.columns[1:], cells, strict=False))
+        return known
+
+    def _row(
+        self, split_id: str, where: str, form: Form, known: Mapping[Any, dict[str, Any]]
+    ) -> dict[str, Any]:
         """A split in a form; it cannot be ticked if its name contains a secret."""
         value = value_of(split_id)
         return {
             "split_id": split_id,
             "where": where,
+            "known": known.get(split_id, {}),
             "value": value if self._pages.is_open(split_id) else None,
             "is_ticked": split_id in form.ticked,
             "to": form.own_positions.get(split_id, ""),
@@ -185,7 +213,7 @@ class EditPages:
     def plan(self, source: Source, query: Mapping[str, str]) -> str:
         """What a dry run has shown, and the field that confirms it."""
         run = self._run(source.key, query)
-        changes = [change for plan in run.plans for change in plan.changes]
+        shown = itertools.islice((change for plan in run.plans for change in plan.changes), MOST_ROWS)
         return self._rendered(
             source,
             "edit_plan",
@@ -193,8 +221,8 @@ class EditPages:
             title=f"dry run: {run.operation}",
             id=query["id"],
             run=run,
-            changes=changes[:MOST_ROWS],
-            total=len(changes),
+            changes=list(shown),
+            total=run.changes,
             notes=list(dict.fromkeys(note for plan in run.plans for note in plan.notes)),
             newest=source.frame.checkpoint_id,
             is_wrong="wrong" in query,
@@ -218,11 +246,11 @@ class EditPages:
 
     def _ran(self, source: Source, run: DryRun) -> str:
         try:
-            run.plans = plans_of(run.operation, run.form, _copy(source))
+            run.has(plans_of(run.operation, run.form, _copy(source)))
         except Flip27Error as error:
             run.error = error
-            return url_of(source, "edit", again=self._runs.add(run))
-        return url_of(source, "plan", id=self._runs.add(run))
+            return url_of(source, "edit", again=self._runs.add(run, _PER_DRY_RUN))
+        return url_of(source, "plan", id=self._runs.add(run, _PER_DRY_RUN + run.changes))
 
     def post_confirm(self, source: Source, form: Form) -> str:
         """Submit what a dry run has shown, unless it would do something else by now."""

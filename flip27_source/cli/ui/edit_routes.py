@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -47,7 +48,8 @@ class _Forms:
         self._pages = pages
         self._answers = answers
         self._token = token
-        self._editing = threading.Lock()
+        # By place: a store that does not answer holds only the edits of its own sources.
+        self._editing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def page(self, make: Callable[[Source, Mapping[str, str]], str]) -> Callable[[Request], Response]:
         return self._answers.page(lambda request: make(self._source(request), request.query_params))
@@ -56,7 +58,7 @@ class _Forms:
         """An endpoint that does what a form asks for, and leads to the page that shows what came of it."""
 
         def done(request: Request, form: Form) -> Response:
-            with self._editing:
+            with self._editing[request.path_params["place"]]:
                 return self._answers.done(
                     request, self._source, lambda source: RedirectResponse(act(source, form), 303)
                 )

@@ -75,9 +75,9 @@ class Guard:
         is_edit = self._allows_edits and request.method == "POST" and path.startswith("/s/")
         if request.method not in ("GET", "HEAD") and not (is_login or is_edit):
             return PlainTextResponse("this page only shows\n", 405)
-        origin = request.headers.get("origin", "").partition("://")[2]
+        is_own = request.headers.get("origin") in (f"http://{host}", f"https://{host}")
         sent_by = request.headers.get("sec-fetch-site", "same-origin")
-        if (is_login or is_edit) and (origin != host or sent_by != "same-origin"):
+        if (is_login or is_edit) and not (is_own and sent_by == "same-origin"):
             return PlainTextResponse(
                 "another site sends this form, or a proxy changes the Host header\n", 403
             )

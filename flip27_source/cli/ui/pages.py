@@ -204,6 +204,7 @@ class Pages:
             "actions": [
                 row for row in VIEWS["actions"].rows(history) if row["checkpoint_id"] == name.checkpoint_id
             ][:MOST_ROWS],
+            "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
             "summary": history.summary(name),
             "parent": document.parent if document.parent in line.status else None,
@@ -272,7 +273,7 @@ class Pages:
     def progress(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         """The tables that the enumerator tells, and those of a look into the source; each in pages."""
         frame, text = source.frame, query.get("name", "")
-        tables = self._tables(source)
+        tables = self.told(source)
         shown = []
         for number, table in enumerate(tables):
             rows = [row for row in table.rows if text in str(row[0])]
@@ -289,7 +290,7 @@ class Pages:
         }
 
     @staticmethod
-    def _tables(source: Source) -> list[ProgressTable]:
+    def told(source: Source) -> list[ProgressTable]:
         """What the enumerator tells of the state, and of the source itself."""
         frame = source.frame
         return [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())]
@@ -312,7 +313,7 @@ class Pages:
                 remedy="search for it by a part of its name",
             )
         names = {name.checkpoint_id: name for name in source.history.line().names}
-        tables = [(table, row) for table in self._tables(source) for row in table.rows if row[0] == split_id]
+        tables = [(table, row) for table in self.told(source) for row in table.rows if row[0] == split_id]
         of = dict(
             self.sources.batches(
                 source,

@@ -14,7 +14,8 @@ from typing import Any
 
 from flip27_source import savepoints
 from flip27_source.errors import Flip27Error, OptionError, StateLocationError, said_of
-from flip27_source.file_systems.paths import canonical_path
+from flip27_source.file_systems.paths import canonical_path, redacted
+from flip27_source.snapshots.request_mailbox import check_target
 
 from .edit_forms import Form
 from .edit_pages import Kept, Posts, Views, url_of
@@ -60,7 +61,7 @@ class Taken:
 
 @dataclass(eq=False)
 class SavepointPages:
-    """Pages of savepoints, and answers to their forms; ``posts`` not for several threads at once."""
+    """Pages of savepoints, and answers to their forms: those of one place not for several threads at once."""
 
     pages: Pages
     _taken: list[Taken] = field(default_factory=list)
@@ -90,7 +91,7 @@ class SavepointPages:
             source=source,
             view="savepoints",
             query=query,
-            to=to,
+            to=redacted(to),
             found=found[::-1],
             error=error,
             taken=taken,
@@ -103,11 +104,11 @@ class SavepointPages:
     def post_savepoint(self, source: Source, form: Form) -> str:
         """Take a savepoint, in the background."""
         to = form["to"]
-        if not to:
-            raise OptionError("no directory is given", remedy="give the directory for the savepoint")
+        check_target(to)  # no password in it is shown, or part of a URL
         if form["once"] not in {item.once for item in self._taken}:
             taken = Taken(source.key, form["once"], to, self.pages.sources.at)
-            self._taken = [*self._taken[1 - _MOST_TAKEN :], taken]
+            self._taken.append(taken)
+            del self._taken[:-_MOST_TAKEN]
             threading.Thread(
                 target=taken.take, args=(_named(source), self.pages.hide), name="savepoint", daemon=True
             ).start()

@@ -30,7 +30,7 @@ LATE_S = 3.0
 """How long the page of all sources waits for a place."""
 ASKED_EVERY_S = 10.0
 """Within this time a source itself is asked once."""
-ANSWER_S = 20.0
+ANSWER_S = 10.0
 """How long a page of a source waits for its place."""
 
 
@@ -105,6 +105,7 @@ class Watched:
         self._look: Future[None] = Future()
         self._look.set_result(None)
         self._began_s = 0.0
+        self._is_reading = False
         self._asked_s: dict[str, float] = {}
         self._batches: dict[tuple[str, CheckpointName], Batch] = {}
 
@@ -117,7 +118,7 @@ class Watched:
         with self._beginning:
             is_recent = not again and 0 <= (now - self.at).total_seconds() < SAME_LOOK_S
             if self._look.done() and not is_recent:
-                self._look, self._began_s = Future(), time.monotonic()
+                self._look, self._began_s, self._is_reading = Future(), time.monotonic(), False
                 threading.Thread(target=self._run, args=(now, self._look), daemon=True).start()
             elif self._look.done():
                 self._look = Future()
@@ -127,6 +128,7 @@ class Watched:
     def _run(self, now: dt.datetime, look: Future[None]) -> None:
         try:
             with self.busy:
+                self._is_reading, self._began_s = True, time.monotonic()
                 self._read(now)
             look.set_result(None)
         except BaseException as error:  # noqa: BLE001 - raised for who waits
@@ -181,8 +183,10 @@ class Watched:
 
     @property
     def silence(self) -> Unread | None:
-        """That a look takes long; None if it does not."""
-        if self._look.done() or time.monotonic() - self._began_s < LATE_S:
+        """That a look takes long; None if it does not. A page that searches may hold it up for seconds."""
+        # It begins to read a moment after it was begun.
+        long_s = 0.9 * LATE_S if self._is_reading else ANSWER_S
+        if self._look.done() or time.monotonic() - self._began_s < long_s:
             return None
         old = f": what is shown of it is as of {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at > _NEVER else ""
         return Unread(key="", location=self.location, error=self.no_answer(old))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flip27_source import errors
+from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.state_tables.history import COMPLETE
 
 from ..rendering import ago, counted
@@ -66,7 +67,7 @@ def _in_progress(frame: Frame) -> Iterator[str]:
     missing = [item.subtask for item in frame.subtasks if item.subtask not in reported]
     if frame.report_demand == "none":
         yield (
-            f"its {counted(len(missing), 'task')} do not report; all gateways are closed until Spark has "
+            f"{counted(len(missing), 'task')}, without reports; all gateways are closed until Spark has "
             "committed the batch"
         )
         return
@@ -79,6 +80,10 @@ def _numbers(subtasks: Sequence[int]) -> str:
 
 
 def _discovery(frame: Frame) -> Iterator[Fact]:
+    heard_at = frame.standing.heard_at
+    # By a clock that is ahead it would be in the future.
+    if frame.condition == Condition.RUNNING and heard_at is not None and heard_at <= frame.at:
+        yield Fact("last renewal", ago(frame.at, heard_at))
     if frame.standing.discovered_at is not None:
         yield Fact("last discovery", ago(frame.at, frame.standing.discovered_at))
 

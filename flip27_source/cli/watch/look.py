@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, Flip27Error, OptionError, kept_text
+from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.source import Source
 from flip27_source.source_options import ENUMERATOR, PATH, READER, STATE_LOCATION
@@ -19,6 +22,8 @@ from ..check.event_time import new_enumerator
 from ..check.time_limits import within
 from ..commands import OptionGroup, option, source_options
 
+FIRST_BYTES = 256
+_MOST_FIRST_BYTES = 20
 LOOK_S = 60.0
 """How long a look may take; what has not answered by then is left alone."""
 
@@ -30,6 +35,7 @@ class Look:
     Attributes:
         at: when it began. took_s: how long it took.
         tables: what waits. error, remedy: why that is not known, and what to do.
+        first_bytes: the beginning of the newest quarantined files, by split id; of those that can be read.
     """
 
     at: dt.datetime
@@ -37,6 +43,7 @@ class Look:
     tables: Sequence[ProgressTable] = ()
     error: str | None = None
     remedy: str | None = None
+    first_bytes: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +91,20 @@ def looked(history: History, given: Mapping[str, str], now: dt.datetime, limit_s
     began = time.monotonic()
     found: dict[str, Any]
     try:
-        found = {"tables": within(limit_s, lambda: _found(history, given), lambda: _late(limit_s))}
+        found = within(limit_s, lambda: _found(history, given), lambda: _late(limit_s))
     except Flip27Error as error:
         found = {"error": error.what, "remedy": error.remedy}
     except Exception as error:  # noqa: BLE001 - libraries of sources raise any error
         found = {"error": kept_text(error)}
     return Look(at=now, took_s=time.monotonic() - began, **found)
+
+
+def _first_bytes(splits: Sequence[FileSplit], source: Source) -> Iterator[tuple[str, bytes]]:
+    for split in splits:
+        # A file may be gone, or be another one by now.
+        with suppress(Flip27Error, OSError), open_raw(split, source.options) as stream:
+            stream.seek(split.start)
+            yield split.split_id, stream.read(FIRST_BYTES)
 
 
 def _late(limit_s: float) -> AccessError:
@@ -99,10 +114,11 @@ def _late(limit_s: float) -> AccessError:
     )
 
 
-def _found(history: History, given: Mapping[str, str]) -> Sequence[ProgressTable]:
+def _found(history: History, given: Mapping[str, str]) -> dict[str, Any]:
     newest, identity = history.newest(), history.source()
     if newest is None or identity is None:
-        return (ProgressTable(title="in the source", said="no checkpoint says what is known already"),)
+        said = "no checkpoint says what is known already"
+        return {"tables": [ProgressTable(title="in the source", said=said)]}
     place = history.lineage.parent
     named = {ENUMERATOR.name: identity.enumerator, READER.name: identity.reader}
     at = {} if place is None else {STATE_LOCATION.name: place}
@@ -112,10 +128,13 @@ def _found(history: History, given: Mapping[str, str]) -> Sequence[ProgressTable
     snapshot = codec.decode(document, history.stored.segment_loader(document), with_events=False)
     enumerator = new_enumerator(source, snapshot)
     try:
-        if not isinstance(enumerator, LooksIntoSource):
-            return (
-                ProgressTable(title="in the source", said=f"{identity.enumerator} cannot be looked into"),
-            )
-        return tuple(enumerator.look(list(snapshot.ledger.live)))
+        aside = [item.split for item in snapshot.ledger.quarantined[-_MOST_FIRST_BYTES:]]
+        first_bytes = dict(_first_bytes([split for split in aside if isinstance(split, FileSplit)], source))
+        if isinstance(enumerator, LooksIntoSource):
+            tables = tuple(enumerator.look(list(snapshot.ledger.live)))
+        else:
+            said = f"{identity.enumerator} cannot be looked into"
+            tables = (ProgressTable(title="in the source", said=said),)
+        return {"tables": tables, "first_bytes": first_bytes}
     finally:
         enumerator.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from flip27_source.coordination.edit_values import AppliedEdit
 from flip27_source.errors import StateError, kept_text
@@ -51,6 +51,7 @@ class Standing:
     """What is known of a source besides numbers.
 
     Attributes:
+        heard_at: when its driver has last said that it is alive, or has ended.
         discovered_at: when its driver has last found out what is new; up to a minute old.
         edits, savepoints: the newest ones, the newest first; those that wait come first.
         started_from: the savepoint that it has started from; None: it has not, or that is no longer known.
@@ -58,6 +59,7 @@ class Standing:
         progress: what its enumerator tells from the newest checkpoint.
     """
 
+    heard_at: dt.datetime | None = None
     discovered_at: dt.datetime | None = None
     edits: Sequence[Deed] = ()
     savepoints: Sequence[Deed] = ()
@@ -72,6 +74,18 @@ def edit_said(edit: AppliedEdit) -> str:
     return f"{edit.operation} by {edit.who}: {edit.why} ({came_of_it})"
 
 
+def of_driver(history: History) -> Standing:
+    """What the record of the driver tells, also before the first checkpoint."""
+    driver = history.driver
+    record = None if driver is None else driver.driver.record
+    heard_ms = None if driver is None else driver.said_ms
+    discovered_ms = None if record is None else record.discovered_ms
+    return Standing(
+        heard_at=None if heard_ms is None else datetime_or_none(heard_ms),
+        discovered_at=None if discovered_ms is None else datetime_or_none(discovered_ms),
+    )
+
+
 def standing(
     history: History, batches: Sequence[Batch], started_from: str | None, progress: Sequence[ProgressTable]
 ) -> Standing:
@@ -80,8 +94,6 @@ def standing(
     Args:
         batches: the newest ones, the newest last.
     """
-    driver = history.driver
-    record = None if driver is None else driver.driver.record
     done = {edit.request_id for batch in batches for edit in batch.edits}
     edits, savepoints, waiting = _requested(history, done)
     for batch in reversed(batches):
@@ -90,9 +102,8 @@ def standing(
         # The request stays until the savepoint is complete; after a restart another checkpoint becomes it.
         if batch.target is not None and batch.target not in waiting:
             savepoints.append(Deed(at=at, checkpoint_id=number, said=f"taken in {batch.target}"))
-    discovered_ms = None if record is None else record.discovered_ms
-    return Standing(
-        discovered_at=None if discovered_ms is None else datetime_or_none(discovered_ms),
+    return replace(
+        of_driver(history),
         edits=edits[:_MOST],
         savepoints=savepoints[:_MOST],
         started_from=started_from,
@@ -144,8 +155,19 @@ def _owned(history: History) -> str | None:
     return None
 
 
+def numbers_of(history: History, name: CheckpointName) -> Mapping[str, Any]:
+    """The numbers at a checkpoint: those that its driver has told last, and those in its offset."""
+    driver = history.driver
+    record = None if driver is None else driver.driver.record
+    told: Mapping[str, Any] = {} if record is None else record.numbers
+    logged = history.summary(name)
+    # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
+    is_recent = told.get("checkpoint", 0) >= name.checkpoint_id
+    return {**logged, **told} if is_recent else {**told, **logged}
+
+
 def progress_of(
-    history: History, name: CheckpointName, document: CheckpointDocument
+    history: History, document: CheckpointDocument, numbers: Mapping[str, Any]
 ) -> Sequence[ProgressTable]:
     """What the class of the enumerator tells of a checkpoint; nothing if it cannot be found here."""
     kind = class_of(document)
@@ -155,7 +177,7 @@ def progress_of(
         codec, version = SnapshotCodec(kind), document.source.split_version
         state = codec.decode_state(document, history.stored.segment_loader(document))
         live = [codec.decode_split(version, raw) for raw in document.raw.ledger.live]
-        return tuple(kind.progress(state, live, history.summary(name)))
+        return tuple(kind.progress(state, live, numbers))
     except Exception as error:  # noqa: BLE001 - classes of authors raise any error, and hide nothing else
         return (ProgressTable(title="progress", said=f"not known: {kept_text(error)}"),)
 

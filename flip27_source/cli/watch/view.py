@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from flip27_source.coordination.alignment import BatchHorizon
 from flip27_source.coordination.batch_sizing import SizedLimits
 from flip27_source.coordination.edit_values import AppliedEdit
 from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
 from flip27_source.errors import Flip27Error, MissingStateError
-from flip27_source.snapshots.documents import timestamp
+from flip27_source.snapshots.documents import CheckpointDocument, timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
@@ -25,7 +27,7 @@ from flip27_source.values.times import event_time
 
 from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
 from .look import Look, looked
-from .standing import Standing, progress_of, rows_planned, standing
+from .standing import Standing, numbers_of, of_driver, progress_of, rows_planned, standing
 
 T = TypeVar("T")
 
@@ -181,10 +183,12 @@ class Watcher:
     """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten.
 
     Attributes:
+        is_brief: whether frames have numbers only, and no ``standing``, which takes two requests more.
         looked: by lineage, what the newest look into a source itself has found.
     """
 
     place: Place
+    is_brief: bool = False
     _looks: Looks = field(init=False)
     _last: dict[Any, Any] = field(default_factory=dict)
     _needed: dict[Any, Any] = field(default_factory=dict)
@@ -274,6 +278,7 @@ class Watcher:
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
             looked=self.looked.get(lineage),
+            standing=of_driver(history),
         )
         if document is None or not batches:
             return frame
@@ -285,8 +290,6 @@ class Watcher:
         summary = history.summary(newest)
         complete = newest_complete(line)
         of_complete = complete and history.document(complete)
-        # Only a checkpoint's content tells it.
-        told = self._once((lineage, newest, "told"), lambda: progress_of(history, newest, document))
         oldest = event_time(summary.get("backlogOldestEventTime"))
         return replace(
             frame,
@@ -317,7 +320,7 @@ class Watcher:
             splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
             report_demand=row["report_demand"],
-            standing=standing(history, batches, self._started_from(history, line), told),
+            standing=frame.standing if self.is_brief else self._standing(history, line, document, batches),
             subtasks=[
                 _subtask(
                     item.subtask,
@@ -328,6 +331,16 @@ class Watcher:
                 for item in document.raw.plan
             ],
         )
+
+    def _standing(
+        self, history: History, line: Ancestry, document: CheckpointDocument, batches: Sequence[Batch]
+    ) -> Standing:
+        newest = line.names[-1]
+        numbers = numbers_of(history, newest)
+        # Nothing else changes what is told of a checkpoint.
+        key = (history.lineage.name, newest, msgspec.json.encode(numbers, enc_hook=str, order="sorted"))
+        told = self._once(key, lambda: progress_of(history, document, numbers))
+        return standing(history, batches, self._started_from(history, line), told)
 
     def _started_from(self, history: History, line: Ancestry) -> str | None:
         """The savepoint of the oldest checkpoint, which is the first one as long as a claim matters."""

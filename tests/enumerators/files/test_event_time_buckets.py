@@ -329,6 +329,19 @@ def test_whole_files_that_wait_are_cut_when_the_option_is_set_or_narrower(
     assert [rows for rows in ids(engine) if rows] == [[50], [150], [250], [350, 375], [450]]
 
 
+def test_a_wide_file_that_a_replay_holds_is_cut_when_the_option_is_set(tmp_path: Path) -> None:
+    land(tmp_path, "first.parquet", 0.5)
+    land(tmp_path, "wide.parquet", 1.0, 2.5, 3.5)
+    engine = started(tmp_path, BY_HOUR | {"eventTimeBucket": "1d"})
+    engine.now_ms = BEGIN_US // 1000 + 1000 * HOUR_MS
+    engine.run_batch()
+    engine.restart(options={"eventTimeBucket": "1h", "replaySpeed": "3600"})
+    for passed_ms in (0, 1000, 1000, 1000):
+        engine.now_ms += passed_ms
+        engine.run_batch()
+    assert ids(engine) == [[50], [100], [250], [350]]
+
+
 def test_waiting_buckets_get_the_times_of_another_column_or_pattern(tmp_path: Path) -> None:
     land(tmp_path, "2024-01-01.parquet", 0.5, 1.5, 2.5)
     engine = started(tmp_path, BY_HOUR)

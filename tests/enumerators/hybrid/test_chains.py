@@ -293,6 +293,20 @@ def test_kafka_goes_on_at_the_largest_event_time_of_the_files(tmp_path: Path, ka
     assert values(engine) == [0, 1, 2, 3, 3, 4, 5]
 
 
+def test_kafka_goes_on_at_the_start_of_the_last_day_also_if_its_files_were_read_hour_by_hour(
+    tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    folder = tmp_path / "dt=2026-01-01"
+    _, given = parquet_records(folder, 0, 60)
+    pq.write_table(pq.read_table(folder, partitioning=None), folder / "all.parquet")
+    for number in (0, 60):
+        (folder / f"{number}.parquet").unlink()
+    more = {"eventTimePattern": "dt=%Y-%m-%d", "eventTimeBucket": "1h", "recursiveFileLookup": "true"}
+    live = topic_of(kafka, 0, 60, 120, 1380)
+    engine = MicroBatchEngine(hybrid(("files", given | more | {"path": tmp_path}), live))
+    assert values(engine) == [0, 60, 0, 60, 120, 1380]
+
+
 def test_kafka_is_aligned_in_a_chain_by_the_option_of_the_chain(tmp_path: Path, kafka: KafkaBroker) -> None:
     history, live = parquet_records(tmp_path, 0, 1, 2, 3), topic_of(kafka, 1, 2, 3, 4, 5)
     with pytest.raises(OptionError, match=r"hybrid.2.eventTimeOrder is true, and hybrid.2 \(kafka\)"):

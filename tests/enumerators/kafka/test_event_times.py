@@ -20,6 +20,7 @@ from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.split import TopicPartition
 from flip27_source.source import Source
+from flip27_source.source_options import MAX_EVENT_TIME_DRIFT
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.kafka.reading import (
@@ -219,6 +220,8 @@ def test_in_event_time_order_partitions_are_a_minute_apart_or_as_the_watermark_a
         read_all(engine)
         assert ahead(engine, times) * 60 <= drift_s
     assert not [record for record in caplog.records if "watermarkDelay" in record.getMessage()]
+    none = Source.resolve(options_of(kafka, topic, eventTimeOrder="true", watermarkDelay="0s"))
+    assert none.options[MAX_EVENT_TIME_DRIFT] == 0.001
 
 
 ALIGNED = {"maxEventTimeDrift": "5 minutes"}

@@ -21,7 +21,7 @@ function renew(old, fresh) {
   const sameKind = old.tagName === fresh.tagName && old.children.length === fresh.children.length;
   const holdsText = [...old.childNodes, ...fresh.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
   if (!sameKind || holdsText || !old.children.length) {
-    if (old.querySelector("form.edit")) return renewNamed(old, fresh);
+    if (old.querySelector("form.edit")) return;  // its parts would have to be the same in number
     old.replaceWith(document.importNode(fresh, true));
     return;
   }
@@ -29,14 +29,6 @@ function renew(old, fresh) {
     if (!(old.tagName === "DETAILS" && name === "open")) old.setAttribute(name, value);
   }
   [...old.children].forEach((child, index) => renew(child, fresh.children[index]));
-}
-
-// What contains a form of an edit stays, with the parts in it that have no name.
-function renewNamed(old, fresh) {
-  for (const part of [...fresh.children].filter((child) => child.id)) {
-    const same = [...old.children].find((child) => child.id === part.id);
-    if (same) renew(same, part);
-  }
 }
 
 async function look() {
