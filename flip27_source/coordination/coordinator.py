@@ -546,6 +546,7 @@ class SourceCoordinator(Generic[SplitT]):
             ignored_splits=ledger.ignored_count,
             data_losses=ledger.loss_count,
             backlog=self._backlog,
+            limited_by=budget.limited_by if self._backlog.splits else {},
             sized=None if self._sizer is None else self._sizer.times.decided,
             event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
