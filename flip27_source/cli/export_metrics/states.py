@@ -116,9 +116,9 @@ def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetim
         is_in_it = int(condition is driver.condition)
         yield Sample(catalog.DRIVER_CONDITION, (*labels, condition.value), is_in_it)
     yield Sample(catalog.DRIVER_EPOCH, labels, driver.driver.epoch)
-    heard_s = None if driver.said_ms is None else seconds_since(datetime_or_none(driver.said_ms), now)
-    if heard_s is not None:
-        yield Sample(catalog.DRIVER_HEARD, labels, heard_s)
+    heard_at = datetime_or_none(driver.said_ms)
+    if heard_at is not None:
+        yield Sample(catalog.DRIVER_HEARD, labels, seconds_since(heard_at, now))
     record = driver.driver.record
     if record is not None and record.error is not None:
         yield Sample(catalog.DRIVER_ERROR, (*labels, error_class(record.error) or "unknown"), 1)
