@@ -19,6 +19,7 @@ from flip27_source.snapshots.documents import SourceIdentity
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
 from flip27_source.snapshots.store import MemoryStore, Store
+from flip27_source.snapshots.task_failures import TaskFailure, keep_failure
 from tests.toy_sources import FEEDS, KIB, BulkFeed, coordinator_of, frozen, items, source_of
 
 
@@ -216,6 +217,17 @@ def test_after_a_restart_leftovers_are_deleted_and_retained_checkpoints_can_be_r
     assert len(store.list(f"{run.offsets[-1].lineage}/segments")) == 14
     run.checkpoints(1)
     assert run.restorable() == [26, 27, 28, 29, 30, 31]
+
+
+def test_why_tasks_have_failed_is_deleted_with_their_checkpoint() -> None:
+    store = MemoryStore()
+    run = Run(store, "failed", 6)
+    for offset in run.offsets[1:]:
+        assert offset.document is not None
+        keep_failure(store, *offset.document, TaskFailure(at_ms=1, subtask=0, attempt=0, host="h", error="e"))
+    run.clean(2)
+    (lineage,) = {offset.lineage for offset in run.offsets[1:]}
+    assert store.list(f"{lineage}/failures") == [f"{run.offsets[n].name}.task-0-1.json" for n in (5, 6)]
 
 
 def test_a_long_run_also_cleans_up_its_own_files() -> None:
