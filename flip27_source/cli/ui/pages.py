@@ -19,7 +19,6 @@ from flip27_source._version import __version__
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import readable_position
-from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import COMPLETE, PENDING, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
@@ -31,7 +30,7 @@ from ..state.diff import Point, changes
 from ..watch.facts import facts
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
-from ..watch.view import Batch
+from ..watch.view import Batch, limits_in
 from . import words
 from .edit_forms import value_of
 from .sources import Source, Sources
@@ -185,13 +184,18 @@ class Pages:
         if document is None or name not in found:
             raise _cleaned_up(name)
         counts = {
-            item.subtask: (history.counted(name, document, item.splits) or (0, 0))[0]
-            for item in document.raw.plan
+            item.subtask: history.split_count(name, document, item.splits) for item in document.raw.plan
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
-        raw = document.raw
+        raw, summary = document.raw, history.summary(name)
         sized = None if raw.times is None else raw.times.decided
-        frame = replace(source.frame, sized=sized, event_time=raw.event_time, horizon=raw.horizon)
+        frame = replace(
+            source.frame,
+            limited_by=limits_in(summary),
+            sized=sized,
+            event_time=raw.event_time,
+            horizon=raw.horizon,
+        )
         return {
             "name": name,
             "status": line.status[name],
@@ -206,7 +210,7 @@ class Pages:
             ][:MOST_ROWS],
             "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
-            "summary": history.summary(name),
+            "summary": summary,
             "parent": document.parent if document.parent in line.status else None,
             "page": list_splits(history, Cursor.parse(query.get("at", "")), SPLITS, only=name),
             "of": found,
@@ -273,9 +277,8 @@ class Pages:
     def progress(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         """The tables that the enumerator tells, and those of a look into the source; each in pages."""
         frame, text = source.frame, query.get("name", "")
-        tables = self.told(source)
         shown = []
-        for number, table in enumerate(tables):
+        for number, table in enumerate(frame.tables):
             rows = [row for row in table.rows if text in str(row[0])]
             first = _whole(query.get(f"from{number}", ""))
             shown.append((number, table, rows[first : first + SPLITS], first, len(rows)))
@@ -288,12 +291,6 @@ class Pages:
             "slowest": None if frame.horizon is None else frame.horizon.slowest,
             "page_rows": SPLITS,
         }
-
-    @staticmethod
-    def told(source: Source) -> list[ProgressTable]:
-        """What the enumerator tells of the state, and of the source itself."""
-        frame = source.frame
-        return [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())]
 
     def split(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         split_id = query.get("id", "")
@@ -313,7 +310,7 @@ class Pages:
                 remedy="search for it by a part of its name",
             )
         names = {name.checkpoint_id: name for name in source.history.line().names}
-        tables = [(table, row) for table in self.told(source) for row in table.rows if row[0] == split_id]
+        tables = [(table, row) for table in source.frame.tables for row in table.rows if row[0] == split_id]
         of = dict(
             self.sources.batches(
                 source,

@@ -20,6 +20,7 @@ from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.documents import CheckpointDocument, timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
@@ -73,6 +74,8 @@ class Frame:
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
         backlog_per_s: growth of the backlog in splits per second over the newest batches; negative if it
             shrinks; None before the second batch.
+        limited_by: the limits that have ended the newest batch, by ``files``, ``rows``, ``bytes``; empty if
+            it has all that was there, or Spark's checkpoint is not known.
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
@@ -110,6 +113,7 @@ class Frame:
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
     backlog_per_s: float | None = None
+    limited_by: Mapping[str, int] = field(default_factory=dict)
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
     horizon: BatchHorizon | None = None
@@ -125,6 +129,11 @@ class Frame:
     subtasks: Sequence[SubtaskProgress] = ()
     standing: Standing = field(default_factory=Standing)
     looked: Look | None = None
+
+    @property
+    def tables(self) -> list[ProgressTable]:
+        """What the enumerator tells of the state, and of the source itself."""
+        return [*self.standing.progress, *(self.looked.tables if self.looked else ())]
 
     @property
     def level_in_s(self) -> float | None:
@@ -268,13 +277,12 @@ class Watcher:
         newest_one = (read_batch(history, name) for name in names[-1:])
         batches = [batch for batch in (*earlier, *newest_one) if batch]
         document = history.head(line)
-        driver = history.driver
-        record = None if driver is None else driver.driver.record
+        driver, record = history.driver, history.record
         frame = Frame(
             lineage=lineage,
             at=now,
             driver=driver_said(driver),
-            condition=None if driver is None else driver.condition.value,
+            condition=driver and driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
             looked=self.looked.get(lineage),
@@ -308,6 +316,7 @@ class Watcher:
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             backlog_per_s=_rate(batch.backlog - batches[0].backlog, passed_s) if batches[1:] else None,
+            limited_by=limits_in(summary),
             sized=None if document.raw.times is None else document.raw.times.decided,
             event_time=document.raw.event_time,
             horizon=document.raw.horizon,
@@ -324,7 +333,7 @@ class Watcher:
             subtasks=[
                 _subtask(
                     item.subtask,
-                    _size(history, newest, document, item.splits),
+                    history.split_count(newest, document, item.splits),
                     reports.get(item.subtask, {}),
                     is_complete,
                 )
@@ -367,8 +376,8 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
     reports = {report["subtask"]: report for report in VIEWS["reports"].rows(history, predicate)}
     document = history.document(name)
     # What a DiscoveringEnumerator has found and not assigned.
-    pages = [] if document is None else unassigned_pages(document)
-    held = sum(_size(history, name, document, page.splits) - page.taken for page in pages)
+    pages = [] if document is None else [(document, page) for page in unassigned_pages(document)]
+    held = sum(history.split_count(name, of, page.splits) - page.taken for of, page in pages)
     noted = _count_in(history.summary(name), "backlogSplits") or 0
     told = [report for number in history.reports.get(name, ()) if (report := history.report(name, number))]
     statuses = Counter(result.status for report in told for result in report.results)
@@ -385,13 +394,16 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
     )
 
 
-def _size(history: History, name: CheckpointName, document: Any, segment: str) -> int:
-    return (history.counted(name, document, segment) or (0, 0))[0]
-
-
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
     value = summary.get(name)
     return value if isinstance(value, int) else None
+
+
+def limits_in(summary: Mapping[str, Any]) -> dict[str, int]:
+    """The limits that have ended the batch of this summary, by the name of the amount."""
+    limits = summary.get("limitedBy")
+    known = limits if isinstance(limits, Mapping) else {}
+    return {name: known[name] for name in ("files", "rows", "bytes") if isinstance(known.get(name), int)}
 
 
 def _rows(read: Sequence[Batch]) -> int | None:
