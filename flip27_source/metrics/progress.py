@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..enumerator_context import COORDINATORS_NUMBERS
@@ -16,6 +16,8 @@ from ..errors import StateError
 from ..snapshots.file_names import uid_in
 from ..snapshots.offsets import Offset
 from ..values.times import event_time
+from . import catalog
+from .catalog import Metric
 
 STATUSES = {
     "pending": "pendingSplits",
@@ -31,6 +33,35 @@ _NO_GAUGES = COORDINATORS_NUMBERS - {"delayedActions"} | {
     "pendingSplits", "filesLate", "filesTooOld", "filesOverwritten"
 }  # fmt: skip
 """Numbers with a meaning here; any other number is a gauge of the enumerator."""
+
+
+def error_class(text: Any) -> str | None:
+    """The class of an error whose text is kept in the state; None if there is none: classes are few."""
+    found = _CLASS.match(text) if isinstance(text, str) else None
+    return None if found is None else found[0]
+
+
+_CLASS = re.compile(r"[A-Za-z_]\w{0,59}(?=:|$)")
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    known = _number(milliseconds)
+    return None if known is None else known / 1000
+
+
+def _told(
+    name: str, metric: Metric | None = None, default: Any = None, read: Callable[[Any], Any] = _number
+) -> Any:
+    """An attribute.
+
+    Args:
+        name: in offsets. metric: which shows it; an age, if it is a time. default: if it is not there.
+    """
+    return field(default=default, metadata={"name": name, "metric": metric, "read": read})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,33 +103,42 @@ class SourceProgress:
     files: int
     bytes: int
     by_status: Mapping[str, float]
-    late_files: float = 0
-    too_old_files: float = 0
-    overwritten_files: float = 0
-    late_splits: float = 0
-    smallest_watermark_delay_s: float | None = None
-    horizon: dt.datetime | None = None
-    paused_splits: float = 0
-    replay_behind_s: float | None = None
-    actions_given_up: float = 0
-    data_losses: float = 0
-    failed_checkpoints: float = 0
-    failed_at: dt.datetime | None = None
-    failed_with: str | None = None
-    checkpoint_bytes: float | None = None
-    planning_s: float | None = None
-    writing_s: float | None = None
-    restore_s: float | None = None
-    restore_bytes: float | None = None
-    backlog_splits: float = 0
-    backlog_rows: float | None = None
-    backlog_bytes: float | None = None
-    oldest_event_time: dt.datetime | None = None
-    slowest_subtask_s: float | None = None
-    retried_subtasks: float | None = None
+    late_files: float = _told("filesLate", catalog.LATE_FILES, 0)
+    too_old_files: float = _told("filesTooOld", catalog.TOO_OLD_FILES, 0)
+    overwritten_files: float = _told("filesOverwritten", catalog.OVERWRITTEN_FILES, 0)
+    late_splits: float = _told("lateSplits", catalog.LATE_SPLITS, 0)
+    smallest_watermark_delay_s: float | None = _told(
+        "smallestWatermarkDelayMs", catalog.SMALLEST_WATERMARK_DELAY, read=_seconds
+    )
+    horizon: dt.datetime | None = _told("eventTimeHorizon", catalog.HORIZON, read=event_time)  # noqa: RUF009
+    paused_splits: float = _told("pausedSplits", catalog.PAUSED_SPLITS, 0)
+    replay_behind_s: float | None = _told("replayBehindMs", catalog.REPLAY_BEHIND, read=_seconds)
+    actions_given_up: float = _told("actionsGivenUp", catalog.ACTIONS_GIVEN_UP, 0)
+    data_losses: float = _told("dataLosses", catalog.DATA_LOSSES, 0)
+    failed_checkpoints: float = _told("failedCheckpoints", catalog.FAILED_CHECKPOINTS, 0)
+    failed_at: dt.datetime | None = _told("lastFailureAt", read=event_time)  # noqa: RUF009
+    failed_with: str | None = _told("lastFailure", read=error_class)
+    checkpoint_bytes: float | None = _told("checkpointBytes", catalog.CHECKPOINT_BYTES)
+    planning_s: float | None = _told("planningMs", catalog.PLANNING, read=_seconds)
+    writing_s: float | None = _told("writeMs", catalog.WRITING, read=_seconds)
+    restore_s: float | None = _told("restoreMs", catalog.RESTORE, read=_seconds)
+    restore_bytes: float | None = _told("restoreBytes", catalog.RESTORE_BYTES)
+    backlog_splits: float = _told("backlogSplits", catalog.BACKLOG, 0)
+    backlog_rows: float | None = _told("backlogRows", catalog.BACKLOG_ROWS)
+    backlog_bytes: float | None = _told("backlogBytes", catalog.BACKLOG_BYTES)
+    oldest_event_time: dt.datetime | None = _told(  # noqa: RUF009
+        "backlogOldestEventTime", catalog.BACKLOG_AGE, read=event_time
+    )
+    slowest_subtask_s: float | None = _told("lastSlowestSubtaskMs", catalog.SLOWEST_SUBTASK, read=_seconds)
+    retried_subtasks: float | None = _told("lastRetriedSubtasks", catalog.RETRIED_SUBTASKS)
     max_event_time: dt.datetime | None = None
     gauges: Mapping[str, float] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+_TOLD = {item.name: item.metadata for item in fields(SourceProgress) if item.metadata}
+METRICS: Mapping[str, Metric] = {name: of["metric"] for name, of in _TOLD.items() if of["metric"]}
+"""The metrics that show attributes of a source, by attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,37 +214,17 @@ def progress_of(
     values = {**summary, **reported}
     numbers = _numbers(values)
     parts = values.get("parts")
+    read = {name: of["read"](values.get(of["name"])) for name, of in _TOLD.items()}
+    known = {name: value for name, value in read.items() if value is not None}
+    if "replayIsLive" in reported:
+        known.pop("replay_behind_s", None)
+    # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.
+    waiting = numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)
+    known["backlog_splits"] = max(known.get("backlog_splits", 0), waiting)
     return SourceProgress(
         uid=uid,
         checkpoint_id=checkpoint_id,
         by_status={status: numbers.get(name, 0) for status, name in STATUSES.items()},
-        late_files=numbers.get("filesLate", 0),
-        too_old_files=numbers.get("filesTooOld", 0),
-        overwritten_files=numbers.get("filesOverwritten", 0),
-        late_splits=numbers.get("lateSplits", 0),
-        smallest_watermark_delay_s=_seconds(numbers, "smallestWatermarkDelayMs"),
-        horizon=event_time(values.get("eventTimeHorizon")),
-        paused_splits=numbers.get("pausedSplits", 0),
-        replay_behind_s=None if "replayIsLive" in reported else _seconds(numbers, "replayBehindMs"),
-        actions_given_up=numbers.get("actionsGivenUp", 0),
-        data_losses=numbers.get("dataLosses", 0),
-        failed_checkpoints=numbers.get("failedCheckpoints", 0),
-        failed_at=event_time(values.get("lastFailureAt")),
-        failed_with=error_class(values.get("lastFailure")),
-        checkpoint_bytes=numbers.get("checkpointBytes"),
-        planning_s=_seconds(numbers, "planningMs"),
-        writing_s=_seconds(numbers, "writeMs"),
-        restore_s=_seconds(numbers, "restoreMs"),
-        restore_bytes=numbers.get("restoreBytes"),
-        # Offsets of older releases, and of enumerators that do not report their backlog, lack this number.
-        backlog_splits=max(
-            numbers.get("backlogSplits", 0), numbers.get("pendingSplits", 0) + numbers.get("waitingSplits", 0)
-        ),
-        backlog_rows=numbers.get("backlogRows"),
-        backlog_bytes=numbers.get("backlogBytes"),
-        oldest_event_time=event_time(values.get("backlogOldestEventTime")),
-        slowest_subtask_s=_seconds(numbers, "lastSlowestSubtaskMs"),
-        retried_subtasks=numbers.get("lastRetriedSubtasks"),
         max_event_time=event_time(reported.get("lastMaxEventTime")),
         gauges={name: number for name, number in numbers.items() if name not in _NO_GAUGES},
         parts={
@@ -212,21 +232,9 @@ def progress_of(
             for name, of in (parts.items() if isinstance(parts, dict) else ())
             if isinstance(of, dict)
         },
+        **known,
         **batch,
     )
-
-
-def error_class(text: Any) -> str | None:
-    """The class of an error whose text is kept in the state; None if there is none: classes are few."""
-    found = _CLASS.match(text) if isinstance(text, str) else None
-    return None if found is None else found[0]
-
-
-_CLASS = re.compile(r"[A-Za-z_]\w{0,59}(?=:|$)")
-
-
-def _seconds(numbers: Mapping[str, float], name: str) -> float | None:
-    return numbers[name] / 1000 if name in numbers else None
 
 
 def _uid(offset: Offset) -> str:
@@ -238,8 +246,5 @@ def _uid(offset: Offset) -> str:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """The numbers among the values published by an enumerator and its tasks."""
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    known = {name: _number(value) for name, value in values.items()}
+    return {name: value for name, value in known.items() if value is not None}

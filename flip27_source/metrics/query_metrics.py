@@ -13,7 +13,7 @@ from typing import Any
 
 from . import catalog
 from .catalog import Metric
-from .progress import QueryProgress, SourceProgress, read_progress
+from .progress import METRICS, QueryProgress, SourceProgress, read_progress
 
 MOST_ENDED = 100
 """Maximum number of ended queries that are kept; the one that ended first is dropped first."""
@@ -184,37 +184,19 @@ def source_samples(
         checkpoint_at, complete_at: when the newest checkpoint was triggered, and the newest complete one.
         max_event_time: the largest reported.
     """
-    values: dict[Metric, float | None] = {
+    values: dict[Metric, Any] = {
         catalog.CHECKPOINT_ID: newest.checkpoint_id,
-        catalog.LAG: seconds_since(checkpoint_at, now),
-        catalog.COMPLETE_AGE: seconds_since(complete_at, now),
-        catalog.EVENT_TIME_LAG: seconds_since(max_event_time, now),
-        catalog.BACKLOG: newest.backlog_splits,
-        catalog.BACKLOG_ROWS: newest.backlog_rows,
-        catalog.BACKLOG_BYTES: newest.backlog_bytes,
-        catalog.BACKLOG_AGE: seconds_since(newest.oldest_event_time, now),
-        catalog.LATE_FILES: newest.late_files,
-        catalog.LATE_SPLITS: newest.late_splits,
-        catalog.SMALLEST_WATERMARK_DELAY: newest.smallest_watermark_delay_s,
-        catalog.HORIZON: seconds_since(newest.horizon, now),
-        catalog.PAUSED_SPLITS: newest.paused_splits,
-        catalog.REPLAY_BEHIND: newest.replay_behind_s,
-        catalog.TOO_OLD_FILES: newest.too_old_files,
-        catalog.OVERWRITTEN_FILES: newest.overwritten_files,
-        catalog.SLOWEST_SUBTASK: newest.slowest_subtask_s,
-        catalog.RETRIED_SUBTASKS: newest.retried_subtasks,
-        catalog.ACTIONS_GIVEN_UP: newest.actions_given_up,
-        catalog.DATA_LOSSES: newest.data_losses,
-        catalog.FAILED_CHECKPOINTS: newest.failed_checkpoints,
-        catalog.CHECKPOINT_BYTES: newest.checkpoint_bytes,
-        catalog.PLANNING: newest.planning_s,
-        catalog.WRITING: newest.writing_s,
-        catalog.RESTORE: newest.restore_s,
-        catalog.RESTORE_BYTES: newest.restore_bytes,
+        catalog.LAG: checkpoint_at,
+        catalog.COMPLETE_AGE: complete_at,
+        catalog.EVENT_TIME_LAG: max_event_time,
+        **{metric: getattr(newest, name) for name, metric in METRICS.items()},
     }
-    yield from (Sample(metric, labels, value) for metric, value in values.items() if value is not None)
-    failed_s = seconds_since(newest.failed_at, now)
-    if failed_s is not None and newest.failed_with is not None:
+    for metric, value in values.items():
+        if value is not None:
+            number = seconds_since(value, now) if isinstance(value, dt.datetime) else value
+            yield Sample(metric, labels, number)
+    if newest.failed_at is not None and newest.failed_with is not None:
+        failed_s = seconds_since(newest.failed_at, now)
         yield Sample(catalog.LAST_FAILURE, (*labels, newest.failed_with), failed_s)
     for status, count in newest.by_status.items():
         yield Sample(catalog.SPLITS, (*labels, status), count)
@@ -225,6 +207,5 @@ def source_samples(
             yield from (Sample(_PARTS[name], (*labels, part), value) for part, value in numbers.items())
 
 
-def seconds_since(time: dt.datetime | None, now: dt.datetime) -> float | None:
-    """The age of a time; None if there is none."""
-    return None if time is None else (now - time).total_seconds()
+def seconds_since(time: dt.datetime, now: dt.datetime) -> float:
+    return (now - time).total_seconds()

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..snapshots.documents import CheckpointDocument, timestamp
+from ..snapshots.driver_epochs import DriverCondition
 from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
 from ..values.times import event_time
@@ -95,9 +96,8 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     source = history.source()
     if source is None:
         return
-    newest = history.driver
-    driver = None if newest is None else newest.driver.record
     yield {
+        **_driver(history.driver),
         "uid": source.uid,
         "enumerator": source.enumerator,
         "reader": source.reader,
@@ -107,16 +107,29 @@ def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         "start_options": source.start_options,
         "checkpoints": len(line.status),
         "newest_checkpoint": line.names[-1].checkpoint_id if line.names else None,
-        "epoch": None if newest is None else newest.driver.epoch,
-        "driver": None if newest is None else newest.condition.value,
-        "driver_since": None if newest is None or newest.since_ms is None else timestamp(newest.since_ms),
-        "error": None if driver is None else driver.error,
-        "remedy": None if driver is None else driver.remedy,
-        "failed_checkpoints": None if driver is None else len(driver.failed),
-        "last_failure": None if driver is None else driver.last_failure,
-        "driver_host": None if driver is None else driver.host,
-        "driver_process": None if driver is None else driver.process,
-        "driver_started_at": None if driver is None else timestamp(driver.started_ms),
+    }
+
+
+def _driver(newest: DriverCondition | None) -> Row:
+    """The columns of the newest driver, as far as they are known."""
+    if newest is None:
+        return {}
+    since_ms, record = newest.since_ms, newest.driver.record
+    known = {
+        "epoch": newest.driver.epoch,
+        "driver": newest.condition.value,
+        "driver_since": None if since_ms is None else timestamp(since_ms),
+    }
+    if record is None:
+        return known
+    return known | {
+        "error": record.error,
+        "remedy": record.remedy,
+        "failed_checkpoints": len(record.failed),
+        "last_failure": record.last_failure,
+        "driver_host": record.host,
+        "driver_process": record.process,
+        "driver_started_at": timestamp(record.started_ms),
     }
 
 

@@ -230,6 +230,10 @@ class History:
             self._counts[segment] = len(values), files
         return self._counts[segment]
 
+    def split_count(self, name: CheckpointName, document: CheckpointDocument, segment: str) -> int:
+        """The number of splits in a segment; 0 if clean-up has removed it with its document."""
+        return (self.counted(name, document, segment) or (0, 0))[0]
+
     def values(
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
@@ -321,6 +325,11 @@ class History:
     def head(self, line: Ancestry) -> CheckpointDocument | None:
         """The newest document of a line; None if there is none, or clean-up has removed it."""
         return self.document(line.names[-1]) if line.names else None
+
+    @property
+    def record(self) -> DriverRecord | None:
+        """The record of the newest driver; None if none is known, or it cannot be read."""
+        return None if self.driver is None else self.driver.driver.record
 
     @cached_property
     def driver(self) -> DriverCondition | None:

@@ -7,8 +7,10 @@ import datetime as dt
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def datetime_or_none(milliseconds: int, microseconds: int = 0) -> dt.datetime | None:
-    """The time so long after 1970, UTC; None if its year is not in 1 to 9999."""
+def datetime_or_none(milliseconds: int | None, microseconds: int = 0) -> dt.datetime | None:
+    """The time so long after 1970, UTC; None for None, and if its year is not in 1 to 9999."""
+    if milliseconds is None:
+        return None
     try:
         return _EPOCH + dt.timedelta(milliseconds=milliseconds, microseconds=microseconds)
     except OverflowError:

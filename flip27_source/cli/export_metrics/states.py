@@ -22,7 +22,7 @@ from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
-from ..state.rows import Place
+from ..state.rows import Place, newest_complete
 from ..watch.standing import numbers_of
 from ..watch.view import Frame, Watcher
 
@@ -39,18 +39,15 @@ class StoredSource:
 
     Attributes:
         key: the location of its state, and its name. uid: of its source.
-        batch_id, is_pending: the newest complete batch, and whether a later one is not complete; None unless
-            Spark's checkpoint was given.
+        batch_id: of the newest complete batch; None unless Spark's checkpoint was given.
     """
 
     key: tuple[str, str]
     uid: str
     driver: DriverCondition | None
+    frame: Frame
     progress: SourceProgress | None
     batch_id: int | None
-    is_pending: bool | None
-    checkpoint_at: dt.datetime | None
-    complete_at: dt.datetime | None
     max_event_time: dt.datetime | None
 
     @classmethod
@@ -61,8 +58,7 @@ class StoredSource:
             source = history.source()
             uid = "unknown" if source is None else source.uid
         progress = None if frame.checkpoint_id is None else _progress(history, frame, uid)
-        line = history.line()
-        complete = next((name for name in line.names if name.checkpoint_id == frame.complete_id), None)
+        complete = newest_complete(history.line())
         reported = None if progress is None else progress.max_event_time
         if reported is None and frame.event_time_lag_s is not None:
             reported = frame.at - dt.timedelta(seconds=frame.event_time_lag_s)
@@ -70,21 +66,20 @@ class StoredSource:
             key=(lineage.parent or place.location, lineage.name),
             uid=uid,
             driver=driver,
+            frame=frame,
             progress=progress,
             batch_id=None if complete is None else history.batch_id(complete),
-            is_pending=None if frame.batch_id is None else frame.status == PENDING,
-            checkpoint_at=frame.created_at,
-            complete_at=frame.complete_at,
             max_event_time=reported,
         )
 
     def samples(self, labels: tuple[str, str], now: dt.datetime) -> Iterator[Sample]:
         if self.driver is not None:
             yield from _of_driver(self.driver, labels, now)
-        if self.is_pending is not None:
-            yield Sample(catalog.BATCH_PENDING, labels, int(self.is_pending))
+        frame = self.frame
+        if frame.batch_id is not None:
+            yield Sample(catalog.BATCH_PENDING, labels, int(frame.status == PENDING))
         if self.progress is not None:
-            at, complete_at = self.checkpoint_at, self.complete_at
+            at, complete_at = frame.created_at, frame.complete_at
             yield from source_samples(labels, self.progress, at, complete_at, self.max_event_time, now)
 
 
@@ -116,9 +111,9 @@ def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetim
         is_in_it = int(condition is driver.condition)
         yield Sample(catalog.DRIVER_CONDITION, (*labels, condition.value), is_in_it)
     yield Sample(catalog.DRIVER_EPOCH, labels, driver.driver.epoch)
-    heard_s = None if driver.said_ms is None else seconds_since(datetime_or_none(driver.said_ms), now)
-    if heard_s is not None:
-        yield Sample(catalog.DRIVER_HEARD, labels, heard_s)
+    heard_at = datetime_or_none(driver.said_ms)
+    if heard_at is not None:
+        yield Sample(catalog.DRIVER_HEARD, labels, seconds_since(heard_at, now))
     record = driver.driver.record
     if record is not None and record.error is not None:
         yield Sample(catalog.DRIVER_ERROR, (*labels, error_class(record.error) or "unknown"), 1)

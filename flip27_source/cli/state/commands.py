@@ -268,7 +268,7 @@ def _overview(history: History, frame: Frame) -> dict[str, Any]:
         "pending": None if newest == complete else checkpoint_row(history, newest),
         "checkpoints": {status.value: counts[status] for status in CheckpointStatus},
         "facts": [*facts(frame), *(Fact("remark", said) for said in remarks(frame))],
-        "tables": [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())],
+        "tables": frame.tables,
     }
 
 

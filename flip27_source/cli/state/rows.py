@@ -99,8 +99,7 @@ def driver_said(driver: DriverCondition | None) -> str | None:
     """What is known of a driver, in the words of ``state show`` and ``watch``; None if no driver is known."""
     if driver is None:
         return None
-    since_ms, record = driver.since_ms, driver.driver.record
-    moment = None if since_ms is None else datetime_or_none(since_ms)
+    moment, record = datetime_or_none(driver.since_ms), driver.driver.record
     words = {Condition.LOST: "lost, last heard of at", Condition.RUNNING: "running since"}
     said = driver.condition.value
     if moment is not None:

@@ -187,7 +187,7 @@ class EditPages:
     def _known(self, source: Source) -> dict[Any, dict[str, Any]]:
         """What the source and a look into it tell of splits, such as where a partition begins and ends."""
         known: dict[Any, dict[str, Any]] = {}
-        for table in self._pages.told(source):
+        for table in source.frame.tables:
             for split_id, *cells in table.rows:
                 known.setdefault(split_id, {}).update(zip(table.columns[1:], cells, strict=False))
         return known

@@ -19,7 +19,6 @@ from flip27_source._version import __version__
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import readable_position
-from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import COMPLETE, PENDING, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
@@ -185,8 +184,7 @@ class Pages:
         if document is None or name not in found:
             raise _cleaned_up(name)
         counts = {
-            item.subtask: (history.counted(name, document, item.splits) or (0, 0))[0]
-            for item in document.raw.plan
+            item.subtask: history.split_count(name, document, item.splits) for item in document.raw.plan
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
         raw, summary = document.raw, history.summary(name)
@@ -279,9 +277,8 @@ class Pages:
     def progress(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         """The tables that the enumerator tells, and those of a look into the source; each in pages."""
         frame, text = source.frame, query.get("name", "")
-        tables = self.told(source)
         shown = []
-        for number, table in enumerate(tables):
+        for number, table in enumerate(frame.tables):
             rows = [row for row in table.rows if text in str(row[0])]
             first = _whole(query.get(f"from{number}", ""))
             shown.append((number, table, rows[first : first + SPLITS], first, len(rows)))
@@ -294,12 +291,6 @@ class Pages:
             "slowest": None if frame.horizon is None else frame.horizon.slowest,
             "page_rows": SPLITS,
         }
-
-    @staticmethod
-    def told(source: Source) -> list[ProgressTable]:
-        """What the enumerator tells of the state, and of the source itself."""
-        frame = source.frame
-        return [*frame.standing.progress, *(frame.looked.tables if frame.looked else ())]
 
     def split(self, source: Source, query: Mapping[str, str]) -> dict[str, Any]:
         split_id = query.get("id", "")
@@ -319,7 +310,7 @@ class Pages:
                 remedy="search for it by a part of its name",
             )
         names = {name.checkpoint_id: name for name in source.history.line().names}
-        tables = [(table, row) for table in self.told(source) for row in table.rows if row[0] == split_id]
+        tables = [(table, row) for table in source.frame.tables for row in table.rows if row[0] == split_id]
         of = dict(
             self.sources.batches(
                 source,

@@ -50,22 +50,18 @@ class Source:
     @property
     def since(self) -> dt.datetime | None:
         """Since when its driver is in its condition."""
-        driver = self.history.driver
-        return None if driver is None or driver.since_ms is None else datetime_or_none(driver.since_ms)
+        return datetime_or_none(self.history.driver and self.history.driver.since_ms)
 
     @property
     def failed(self) -> Sequence[tuple[dt.datetime | None, str]]:
         """The checkpoints that failed and are kept, newest first: when, and why."""
-        record = self.history.driver and self.history.driver.driver.record
-        return [(datetime_or_none(item.at_ms), item.error) for item in (record.failed if record else ())][
-            ::-1
-        ]
+        failed = self.history.record.failed if self.history.record else ()
+        return [(datetime_or_none(item.at_ms), item.error) for item in reversed(failed)]
 
     @property
     def written(self) -> Sequence[WrittenCheckpoint]:
         """The checkpoints of its driver of which it is known how long they took."""
-        record = self.history.driver and self.history.driver.driver.record
-        return record.written if record else ()
+        return self.history.record.written if self.history.record else ()
 
     @property
     def state(self) -> str:

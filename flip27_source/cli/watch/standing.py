@@ -76,13 +76,10 @@ def edit_said(edit: AppliedEdit) -> str:
 
 def of_driver(history: History) -> Standing:
     """What the record of the driver tells, also before the first checkpoint."""
-    driver = history.driver
-    record = None if driver is None else driver.driver.record
-    heard_ms = None if driver is None else driver.said_ms
-    discovered_ms = None if record is None else record.discovered_ms
+    driver, record = history.driver, history.record
     return Standing(
-        heard_at=None if heard_ms is None else datetime_or_none(heard_ms),
-        discovered_at=None if discovered_ms is None else datetime_or_none(discovered_ms),
+        heard_at=datetime_or_none(None if driver is None else driver.said_ms),
+        discovered_at=datetime_or_none(None if record is None else record.discovered_ms),
     )
 
 
@@ -157,9 +154,7 @@ def _owned(history: History) -> str | None:
 
 def numbers_of(history: History, name: CheckpointName) -> Mapping[str, Any]:
     """The numbers at a checkpoint: those that its driver has told last, and those in its offset."""
-    driver = history.driver
-    record = None if driver is None else driver.driver.record
-    told: Mapping[str, Any] = {} if record is None else record.numbers
+    told: Mapping[str, Any] = {} if history.record is None else history.record.numbers
     logged = history.summary(name)
     # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
     is_recent = told.get("checkpoint", 0) >= name.checkpoint_id

@@ -20,6 +20,7 @@ from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.documents import CheckpointDocument, timestamp
 from flip27_source.snapshots.driver_epochs import Condition
 from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.views import VIEWS
@@ -128,6 +129,11 @@ class Frame:
     subtasks: Sequence[SubtaskProgress] = ()
     standing: Standing = field(default_factory=Standing)
     looked: Look | None = None
+
+    @property
+    def tables(self) -> list[ProgressTable]:
+        """What the enumerator tells of the state, and of the source itself."""
+        return [*self.standing.progress, *(self.looked.tables if self.looked else ())]
 
     @property
     def level_in_s(self) -> float | None:
@@ -271,13 +277,12 @@ class Watcher:
         newest_one = (read_batch(history, name) for name in names[-1:])
         batches = [batch for batch in (*earlier, *newest_one) if batch]
         document = history.head(line)
-        driver = history.driver
-        record = None if driver is None else driver.driver.record
+        driver, record = history.driver, history.record
         frame = Frame(
             lineage=lineage,
             at=now,
             driver=driver_said(driver),
-            condition=None if driver is None else driver.condition.value,
+            condition=driver and driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
             looked=self.looked.get(lineage),
@@ -328,7 +333,7 @@ class Watcher:
             subtasks=[
                 _subtask(
                     item.subtask,
-                    _size(history, newest, document, item.splits),
+                    history.split_count(newest, document, item.splits),
                     reports.get(item.subtask, {}),
                     is_complete,
                 )
@@ -371,8 +376,8 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
     reports = {report["subtask"]: report for report in VIEWS["reports"].rows(history, predicate)}
     document = history.document(name)
     # What a DiscoveringEnumerator has found and not assigned.
-    pages = [] if document is None else unassigned_pages(document)
-    held = sum(_size(history, name, document, page.splits) - page.taken for page in pages)
+    pages = [] if document is None else [(document, page) for page in unassigned_pages(document)]
+    held = sum(history.split_count(name, of, page.splits) - page.taken for of, page in pages)
     noted = _count_in(history.summary(name), "backlogSplits") or 0
     told = [report for number in history.reports.get(name, ()) if (report := history.report(name, number))]
     statuses = Counter(result.status for report in told for result in report.results)
@@ -387,10 +392,6 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
         edits=() if document is None else document.raw.edits,
         target=None if document is None or document.raw.kind != "savepoint" else document.raw.target,
     )
-
-
-def _size(history: History, name: CheckpointName, document: Any, segment: str) -> int:
-    return (history.counted(name, document, segment) or (0, 0))[0]
 
 
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
