@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import SplitReadError, kept_parts
 from flip27_source.executor import quarantine, retries
 from flip27_source.snapshots import driver_epochs
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.snapshots.task_failures import TaskFailure, keep_failure
 from flip27_source.testing import MicroBatchEngine, engine
+from tests.snapshots.spark_logs import log_batch
 from tests.ui.queries import DiskQuery
 
 BEGAN = dt.datetime(2026, 11, 30, 2, 0, tzinfo=dt.UTC)
@@ -38,12 +41,12 @@ class LiteralQuery(DiskQuery):
     """A query over JSON files; a batch every ten seconds."""
 
     @classmethod
-    def begun(cls, root: Path, uid: str) -> LiteralQuery:
+    def begun(cls, root: Path, uid: str, **options: str) -> LiteralQuery:
         (root / uid / "landing").mkdir(parents=True)
         given = {
             "enumerator": "files", "reader": "json", "mode": "FAILFAST", "uid": uid,
             "path": str(root / uid / "landing"), "stateLocation": str(root / uid / "checkpoint" / "flip27"),
-            "taskReports": "always", "onSplitError": "quarantine", "maxFilesPerTrigger": "12",
+            "taskReports": "always", "onSplitError": "quarantine", "maxFilesPerTrigger": "12", **options,
         }  # fmt: skip
         schema = pa.schema([("order", pa.int64()), ("amount", pa.float64())])
         made = cls(root / uid, MicroBatchEngine(given, schema=schema))
@@ -55,6 +58,23 @@ class LiteralQuery(DiskQuery):
             path = self.root / "landing" / name
             path.write_text("".join(f"{line}\n" for line in lines))
             os.utime(path, (BEGAN.timestamp(), BEGAN.timestamp()))
+
+    def ended_by(self, name: str, lines: Sequence[str]) -> None:
+        """The next batch ends the query on this file; its task says so, as those of Spark do."""
+        self.arrive(name, lines=lines)
+        with pytest.raises(SplitReadError) as failed:
+            self.batch(10)
+        offset = json.loads(self.engine.logs.offsets[self.logged])
+        log_batch(self.checkpoint, self.logged, offset)
+        lineage, _, file = offset["state"]["file"].split("/")
+        name_of_document = CheckpointName.parse(file)
+        assert name_of_document is not None
+        what, remedy = kept_parts(failed.value)
+        failure = TaskFailure(
+            at_ms=self.engine.now_ms + 900, subtask=0, attempt=3, host="worker-1", error=what, remedy=remedy
+        )
+        keep_failure(LocalStore(str(self.checkpoint / "flip27")), lineage, name_of_document, failure)
+        self.engine.stop()
 
 
 def _lines(number: int) -> list[str]:
@@ -94,7 +114,8 @@ def _played(root: Path) -> Iterator[DiskQuery]:
     orders = LiteralQuery.begun(root, "orders")
     orders.arrive(*(f"order-{n:03}.json" for n in range(70)), lines=_lines(500))
     orders.arrive("order-031.json", "order-044.json", lines=[*_lines(3), _BROKEN])
-    payments, visits = LiteralQuery.begun(root, "payments"), LiteralQuery.begun(root, "visits")
+    payments = LiteralQuery.begun(root, "payments", onSplitError="fail")
+    visits = LiteralQuery.begun(root, "visits")
     payments.arrive(*(f"payment-{n:03}.json" for n in range(20)), lines=_lines(100))
     visits.arrive(*(f"visit-{n:03}.json" for n in range(60)), lines=_lines(100))
     for _ in range(8):
@@ -103,10 +124,7 @@ def _played(root: Path) -> Iterator[DiskQuery]:
     for query in (payments, visits):
         query.batch(10)
         query.batch(10)
-    shutil.rmtree(payments.root / "landing")
-    with contextlib.suppress(Flip27Error):
-        payments.batch(10)
-    payments.engine.stop()
+    payments.ended_by("payment-020.json", lines=[*_lines(3), _BROKEN])
     for running in (clicks, orders):
         (said,) = running.checkpoint.glob("flip27/*/drivers/*.alive")
         said.rename(said.with_name(f"1.{_FAR_MS}.alive"))
