@@ -67,7 +67,7 @@ COORDINATORS_NUMBERS = frozenset({
     "backlogSplits", "backlogRows", "backlogBytes", "backlogOldestEventTime", "smallestWatermarkDelayMs",
     "lateSplits", "pausedSplits", "eventTimeHorizon", "alignmentSlowest", "replayBehindMs", "replayIsLive",
     "failedCheckpoints", "lastFailure", "lastFailureAt", "checkpointBytes", "planningMs", "writeMs",
-    "restoreMs", "restoreBytes", "parts",
+    "restoreMs", "restoreBytes", "parts", "limitedBy",
     "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks", "lastMaxEventTime",
 })  # fmt: skip
 """The names in offsets and progress events under which no enumerator can publish a number of its own."""

@@ -49,7 +49,7 @@ tests() {
     local version=$1 python=$PWD/.venv/compat/python-$1/bin/python
     shift
     export FLIP27_TEST_SPARK_VERSION=$version PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python
-    export PATH=${python%/*}:$PWD/.venv/bin:$PATH # the servers that the test extra brings are in .venv
+    export PATH=${python%/*}:$PATH
     if $short; then
         # shellcheck disable=SC2086  # several files
         "$python" -m pytest -m "spark and not (slow or long)" $SHORT "$@"

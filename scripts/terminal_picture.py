@@ -30,7 +30,7 @@ def picture(settings: DemoSettings) -> str:
     with tempfile.TemporaryDirectory(prefix="flip27-picture-") as parent:
         result = run(dataclasses.replace(settings, parent=Path(parent)), console)
         shown = DemoFolder(DemoSettings().parent / result.folder.root.name)
-        render(console, dataclasses.replace(result, folder=shown))
+        render(console, str, result=dataclasses.replace(result, folder=shown))
     return without_fonts(console.export_svg(title="flip27", unique_id="demo"))
 
 

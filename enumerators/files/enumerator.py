@@ -35,6 +35,7 @@ from flip27_source.enumerators.files.readers_by_name import check_reader
 from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
+from flip27_source.enumerators.files.time_pattern import TimePattern, ends_a_day
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.file_ids import ALL_TIMES, FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
@@ -190,6 +191,9 @@ class FilesEnumerator(
         position = replace(state.position, partly_read=self._finished.stored(), in_buckets=in_buckets)
         if self._waits_for_times:
             position = replace(position, times_by=msgspec.UNSET)
+        elif self.search.times is not None:
+            # The position is that of an earlier run until files have been listed.
+            position = replace(position, times_by=self.search.times.known_by)
         if self._notifications is not None:
             position = replace(position, notified=self._notifications.saved(checkpoint_id))
         return replace(state, position=position)
@@ -228,11 +232,17 @@ class FilesEnumerator(
         return "time" if options[EVENT_TIME_ORDER] else None
 
     def switch_position(self, end: SourceEnd[FileSplit]) -> dt.datetime | str | None:
-        """The largest event time; of times in paths, the start of the last span, which may be incomplete."""
+        """The largest event time; of times in paths, the start of the last span, which may be incomplete.
+
+        So may be the last date of a column of dates, which stands for all times of that day.
+        """
+        if end.last is None:
+            return None
+        zone = java_zone(self.options_given[TIME_ZONE] or "UTC")
         pattern = self.options_given[opts.EVENT_TIME_PATTERN]
-        if end.last is None or pattern is None:
-            return super().switch_position(end)
-        return pattern.start_of(end.last, java_zone(self.options_given[TIME_ZONE] or "UTC"))
+        if pattern is None and ends_a_day(end.last, zone):
+            pattern = TimePattern.parse("%Y-%m-%d")
+        return end.last.latest if pattern is None else pattern.start_of(end.last, zone)
 
     def _cut_waiting(self) -> None:
         """Cut whole files that wait since an earlier run, which had wider buckets or none.

@@ -89,6 +89,14 @@ def _begin_of(parts: Mapping[str, int]) -> dt.datetime:
     return dt.datetime(**{"month": 1, "day": 1, **parts})  # type: ignore[arg-type]
 
 
+def ends_a_day(times: EventTimeRange, zone: dt.tzinfo) -> bool:
+    """Whether the largest time is the last microsecond of a day."""
+    try:
+        return times.latest.astimezone(zone).time() == dt.time.max
+    except OverflowError:  # before year 1 or after year 9999
+        return False
+
+
 _UNITS = {
     "%Y": ("year", "[0-9]{4}"),
     "%m": ("month", "[0-9]{2}"),

@@ -334,7 +334,8 @@ class KafkaEnumerator(
         return EventTimeRange(min(one.earliest_us for one in found), max(one.latest_us for one in found))
 
     def _times_of(self, split: KafkaSplit) -> PartitionTimes | None:
-        if self._ladder is None or split.is_quarantined:
+        # What is marked for an error is in one batch, whatever its times are.
+        if self._ladder is None or split.is_quarantined or self._marked(split) is not None:
             return None
         return self._ladder.partitions.get(partition_of(split.split_id))
 

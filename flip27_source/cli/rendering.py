@@ -36,8 +36,10 @@ _NOTHING = "-"
 """The text of an unknown value; an empty cell would shift the next ones for programs that split at blanks."""
 
 
-Drawing: TypeAlias = "Callable[[Console], None]"
-"""A function that draws on the console; its output contains no secrets."""
+Hide: TypeAlias = "Callable[[str], str]"
+"""Removes secrets from a text."""
+Drawing: TypeAlias = "Callable[[Console, Hide], None]"
+"""A function that draws on the console; it removes secrets itself, before it breaks lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Rendering:
             elif isinstance(part, str):
                 self._line(self._out, part)
             else:
-                part(self._out)
+                part(self._out, self._hidden.in_text)
         for note in answer.notes:
             self._line(self._notes, note)
 

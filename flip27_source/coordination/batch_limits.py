@@ -58,11 +58,12 @@ MOST_CARRIED_BYTES = 32 * 1024 * 1024
 class BatchBudget:
     """Counts the content of a batch against its limits. At least one split always fits."""
 
-    __slots__ = ("_carried_bytes", "_limits", "bytes", "files", "rows", "splits")
+    __slots__ = ("_carried_bytes", "_limits", "_refused", "bytes", "files", "rows", "splits")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._carried_bytes = 0
+        self._refused = SplitSize(files=0)
         self.splits = 0
         self.files = 0
         self.rows = 0
@@ -97,10 +98,26 @@ class BatchBudget:
         if self.splits == 0:
             return True
         limits = self._limits
-        return not self.exhausted and not (
+        if self.exhausted:
+            return False
+        fits = not (
             (limits.files is not None and self.files + size.files > limits.files)
             or (limits.rows is not None and self.rows + (size.rows or 0) > limits.rows)
         )
+        if not fits:
+            self._refused = size
+        return fits
+
+    @property
+    def limited_by(self) -> dict[str, int]:
+        """The limits that the batch has reached, or would have crossed with a split that did not fit."""
+        used = Budget(
+            files=self.files + self._refused.files,
+            rows=self.rows + (self._refused.rows or 0),
+            bytes=self.bytes,
+        )
+        limits = ((f.name, getattr(self._limits, f.name)) for f in fields(self._limits))
+        return {name: most for name, most in limits if most is not None and getattr(used, name) >= most}
 
     def take(self, size: SplitSize) -> None:
         """Count a split that joined the batch."""

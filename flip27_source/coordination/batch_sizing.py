@@ -238,6 +238,10 @@ class BatchSizer:
         )
         return tight
 
+    def begins_anew(self) -> None:
+        """Other data follows, in other units: what was measured tells nothing of it."""
+        self.times, self._is_behind, self._held = BatchTimes(), False, None
+
     def planned(self, budget: BatchBudget, backlog: Backlog) -> None:
         """The next batch was planned with these contents, and ``backlog`` is left after it.
 

@@ -6,7 +6,7 @@ runtime/checkpoint). Pure values.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -65,6 +65,7 @@ class CheckpointSummary:
         ignored_splits: splits that are ignored: they cannot be read, and are only counted.
         data_losses: how often data was lost before it was read.
         backlog: the backlog after this checkpoint.
+        limited_by: the limits that have ended the batch while something waited, by the name of the amount.
         sized: the limits of the batch and why they are these; None if batches do not size themselves.
         event_time: how far batches are in event-time order; None if splits are handed out in another order.
         horizon: how far in event time the batch was read; None if nothing bounded it.
@@ -82,6 +83,7 @@ class CheckpointSummary:
     ignored_splits: int = 0
     data_losses: int = 0
     backlog: Backlog = UNKNOWN_BACKLOG
+    limited_by: Mapping[str, int] = field(default_factory=dict)
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
     horizon: BatchHorizon | None = None

@@ -201,9 +201,7 @@ class SourceCoordinator(Generic[SplitT]):
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
         sizer = self._sizer
-        bounds = (limits or UNLIMITED) if sizer is None else sizer.tighten(limits)
-        is_last = limits is None or self.settings.one_batch
-        batch = self._collect(bounds, steady_ms, is_discovering, is_last=is_last)
+        batch, bounds = self._collect(limits, steady_ms, is_discovering)
         if self._horizons:
             reach = self._reach_after(steady_ms, is_empty=not batch)
             for one in self._horizons:
@@ -244,10 +242,12 @@ class SourceCoordinator(Generic[SplitT]):
         return known[1]
 
     def _collect(
-        self, bounds: Limits, steady_ms: int, is_discovering: Callable[[], bool], *, is_last: bool
-    ) -> Batch[SplitT]:
-        """The next batch; where the data ends, that of what the enumerator goes on with."""
+        self, limits: Limits | None, steady_ms: int, is_discovering: Callable[[], bool]
+    ) -> tuple[Batch[SplitT], Limits]:
+        """The next batch and its limits; where the data ends, of what the enumerator goes on with."""
+        is_last = limits is None or self.settings.one_batch
         for _ in range(_MOST_ENDS):
+            bounds = (limits or UNLIMITED) if self._sizer is None else self._sizer.tighten(limits)
             batch = self._collector.collect(bounds, steady_ms, is_last=is_last)
             if (
                 batch
@@ -255,7 +255,9 @@ class SourceCoordinator(Generic[SplitT]):
                 or is_discovering()
                 or not self.enumerator.end_of_data(self._ledger.live)
             ):
-                return batch
+                return batch, bounds
+            if self._sizer is not None:
+                self._sizer.begins_anew()
             for split in self._ledger.live:
                 self._ledger.ended(split.split_id)
             self._context.moved_on(())
@@ -544,6 +546,7 @@ class SourceCoordinator(Generic[SplitT]):
             ignored_splits=ledger.ignored_count,
             data_losses=ledger.loss_count,
             backlog=self._backlog,
+            limited_by=budget.limited_by if self._backlog.splits else {},
             sized=None if self._sizer is None else self._sizer.times.decided,
             event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,

@@ -167,17 +167,20 @@ class EventTimeOrder:
         if not options[EVENT_TIME_ORDER]:
             return None
         delay_s, drift_s = options[WATERMARK_DELAY], options[MAX_EVENT_TIME_DRIFT]
-        return cls(
+        order = cls(
             progress=progress or EventTimeProgress(),
             watermark_delay_ms=None if delay_s is None else round(delay_s * 1000),
             # Spark drops rows at the watermark, so that a drift below a millisecond needs one.
             drift_ms=0 if drift_s is None else max(1, round(drift_s * 1000)),
             limits_are_known=_limits_are_known(options),
         )
+        order._is_followed = progress is not None
+        return order
 
     @property
     def told(self) -> EventTimeProgress | None:
-        """The progress; None if the newest batch is of a source in a chain that is read in another order."""
+        """The progress; None if there is no batch yet, or if the newest one is of a source in a chain that is
+        read in another order."""
         return self.progress if self._is_followed else None
 
     def unfollowed(self) -> None:

@@ -25,6 +25,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
 from ..state_tables.predicates import Predicate
 from ..state_tables.split_rows import DROPPED, UNDONE
+from .rewind_targets import rewind_target
 from .selection import (
     LEFT_ALONE,
     UNREAD,
@@ -481,42 +482,7 @@ def _rewinding(
             "a rewind needs a target: either a checkpoint or a time",
             remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)",
         )
-    target = _target(copy, to_checkpoint, to_time)
+    target = rewind_target(copy, to_checkpoint, to_time)
     selected = f"to checkpoint {target.checkpoint_id}"
     selected += "" if to_time is None else f", the last one up to {to_time.isoformat()}"
     return replace(request, checkpoint=str(target), selected=selected)
-
-
-def _target(copy: StateCopy, to_checkpoint: int | None, to_time: dt.datetime | None) -> CheckpointName:
-    names = copy.line.names[:-1]
-    if to_checkpoint is not None:
-        matching = [name for name in names if name.checkpoint_id == to_checkpoint]
-    else:
-        assert to_time is not None
-        until_ms = to_time.timestamp() * 1000
-        if copy.head.timestamp_ms <= until_ms:
-            raise EditError(
-                f"the newest checkpoint, {copy.name.checkpoint_id}, was created up to {to_time.isoformat()}: "
-                "nothing was read since then",
-                remedy="give an earlier time, or a checkpoint (--to-checkpoint)",
-            )
-        matching = [name for name in names if _made_ms(copy, name) <= until_ms]
-    if matching:
-        return matching[-1]
-    what = f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint up to {to_time.isoformat()}"
-    retained = "there is no checkpoint before the current one"
-    if names:
-        oldest = dt.datetime.fromtimestamp(_made_ms(copy, names[0]) / 1000, dt.UTC)
-        retained = (
-            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained; the oldest "
-            f"was created at {oldest.isoformat(timespec='seconds')}"
-        )
-    raise EditError(
-        f"the source cannot be rewound to {what}",
-        remedy=f"{retained}; option retainedCheckpoints sets how many are kept",
-    )
-
-
-def _made_ms(copy: StateCopy, name: CheckpointName) -> float:
-    document = copy.history.document(name)
-    return float("inf") if document is None else document.timestamp_ms

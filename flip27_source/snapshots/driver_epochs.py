@@ -260,7 +260,7 @@ class DriverEpoch:
                 self._forget(file_names.driver_file(self.lineage, epoch))
 
     def _forget_renewals(self) -> None:
-        """Not before this driver may drive: a claim in vain must not make a living one seem lost."""
+        """Only once this driver may drive: a claim in vain must not make a living driver seem lost."""
         while self._older_renewals:
             self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
 

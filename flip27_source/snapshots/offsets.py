@@ -151,7 +151,9 @@ def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> d
     # non-ASCII character as six or twelve characters.
     published = {ascii(name)[1:-1][:60]: value for name, value in sorted(metrics.gauges.items())[:20]}
     of_live = {"positions": positions} if positions else {}
-    sized = {} if metrics.sized is None else {"sized": msgspec.to_builtins(metrics.sized)}
+    sized: dict[str, Any] = {} if metrics.sized is None else {"sized": msgspec.to_builtins(metrics.sized)}
+    if metrics.limited_by:
+        sized["limitedBy"] = metrics.limited_by
     of_time: dict[str, Any] = {} if metrics.event_time is None else metrics.event_time.numbers()
     if metrics.horizon is not None:
         shown = metrics.horizon.numbers()

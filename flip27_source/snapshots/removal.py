@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..errors import StateLocationError
+from ..errors import StaleDriverError, StateError, StateLocationError
 from . import file_names
 from .driver_epochs import MISSED_RENEWALS, RENEWED_EVERY_MS, DriverEpoch, DriverWatch
 from .file_names import CheckpointName
@@ -83,11 +83,28 @@ class LineageRemoval:
         Raises:
             StaleDriverError: a query was started in the meantime.
         """
-        for folder in file_names.FOLDERS:
+        self._remove_checkpoints()
+        for folder in file_names.FOLDERS[1:]:
             self.check_ours()
             for name in self._files_in(folder):
                 self._store.delete(name)
             self._store.remove_abandoned(f"{self.lineage}/{folder}", older_than_s=0)
+
+    def _remove_checkpoints(self) -> None:
+        """No driver continues once it finds none; one that has found its checkpoint in between keeps all."""
+        self.check_ours()
+        documents: dict[str, bytes] = {}
+        for name in self._files_in(file_names.CHECKPOINTS):
+            with suppress(StateError):  # a damaged one, which no driver can read either
+                documents[name] = self._store.read(name)
+            self._store.delete(name)
+        try:
+            self.check_ours()
+        except StaleDriverError:
+            for name, data in documents.items():
+                self._store.create(name, data)
+            raise
+        self._store.remove_abandoned(f"{self.lineage}/{file_names.CHECKPOINTS}", older_than_s=0)
 
     def finish(self) -> None:
         """Delete ``source.json``, and the folder if it is empty."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 
+from flip27_source import edits
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.look import Look, looked
 from flip27_source.cli.watch.view import Watcher
@@ -99,11 +101,17 @@ def test_options_of_a_look_need_one(tmp_path: Path) -> None:
         assert "add --look" in said.err
 
 
-def test_a_secret_that_is_given_for_a_look_is_not_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("state", "show"), ("watch",), ("watch", "--once"), ("watch", "--json")])
+def test_a_secret_is_not_shown_whatever_shows_it(command: tuple[str, ...], tmp_path: Path) -> None:
     query = three_batches(tmp_path)
-    said = flip27("state", "show", query.checkpoint, "--look", "--option", "storage.password=geheim",
-                  "--option", "path=s3://geheim/x")  # fmt: skip
+    state = str(query.checkpoint / "flip27")
+    edits.submit(edits.plan("forget", state=state, why="s3://me:kennwort@shop/a", who="me", glob="*"))
+    said = flip27(*command, query.checkpoint, "--look", "--option", "storage.password=geheim",
+                  "--option", "path=/nowhere/geheim")  # fmt: skip
+    assert "nowhere" in said.out
+    assert "s3://" in said.out
     assert "geheim" not in said.out + said.err
+    assert "kennwort" not in said.out + said.err
 
 
 class Waits(DiscoveringEnumerator[Item]):

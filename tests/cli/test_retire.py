@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import MissingStateError, StaleDriverError
 from flip27_source.leftovers import Leftover
+from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.snapshots.removal import LineageRemoval
 from flip27_source.snapshots.store import LocalStore
@@ -239,34 +241,86 @@ def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_p
 
 
 class Meanwhile(LocalStore):
-    """Calls ``act`` once, before a driver claims a lineage."""
+    """Calls ``act`` once, before one of its operations: the one that ``left`` more come before."""
 
-    def __init__(self, root: Path, act: Callable[[], object]) -> None:
-        super().__init__(str(root))
-        self._acts = [act]
+    left = -1
+    act: Callable[[], object]
+
+    def _pause(self) -> None:
+        Meanwhile.left -= 1
+        if Meanwhile.left == -1:
+            Meanwhile.act()
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        self._pause()
+        return super().read(name, limit)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        if "/drivers/" in name and self._acts:
-            self._acts.pop()()
+        self._pause()
         return super().create(name, data, exclusive=exclusive)
 
+    def replace(self, name: str, data: bytes) -> None:
+        self._pause()
+        super().replace(name, data)
 
-@pytest.mark.parametrize("repeats", [False, True])
-def test_a_query_that_starts_while_its_state_is_removed_stops_before_it_reads_on(
-    tmp_path: Path, repeats: bool
+    def list(self, folder: str) -> list[str]:
+        self._pause()
+        return super().list(folder)
+
+    def delete(self, name: str) -> None:
+        self._pause()
+        super().delete(name)
+
+
+def goes_on(query: FileQuery, holder: CoordinatorHolder) -> None:
+    """The next batches of a query that has begun, with a restart in between."""
+    for name in ("x.txt", "y.txt"):
+        query.land(name)
+        query.at = holder.latest_offset(query.at, None)
+        holder.close()
+        holder = CoordinatorHolder(query.source, Boundedness.BOUNDED)
+    holder.close()
+
+
+@pytest.mark.parametrize("which_is_paused", ["query", "retire"])
+def test_of_a_query_that_starts_and_its_removal_one_gives_way_whatever_comes_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which_is_paused: str
 ) -> None:
-    """Otherwise it delivers batches whose state nobody can read again."""
-    query = two_batches(tmp_path)
-    committed = query.at
-    query.land("d.txt")
-    planned = query.batch(committed=False) if repeats else {}
-    state = query.checkpoint / "flip27"
-    store = Meanwhile(state, lambda: outcomes(flip27("retire", query.checkpoint, *REMOVE)))
-    starting = CoordinatorHolder(query.source, Boundedness.BOUNDED, store=store)
-    with pytest.raises(MissingStateError, match="is missing from the state location"):
-        _ = starting.plan(committed, planned) if repeats else starting.latest_offset(committed, None)
-    starting.close()
-    assert below(state) == []
+    """A query that went on without its state would deliver batches that no restart knows."""
+    outcome: list[object] = []
+    for paused_at in range(1000):
+        query = two_batches(tmp_path / str(paused_at))
+        query.land("d.txt")
+        state = query.checkpoint / "flip27"
+        holders: list[CoordinatorHolder] = []
+
+        def start(store: LocalStore | None, query: FileQuery = query) -> None:
+            holder = CoordinatorHolder(query.source, Boundedness.BOUNDED, store=store)
+            with suppress(MissingStateError, StaleDriverError):
+                query.at = holder.latest_offset(query.at, None)
+                holders.append(holder)  # noqa: B023 - called in this turn of the loop
+
+        def retire(query: FileQuery = query) -> int:
+            return flip27("retire", query.checkpoint, *REMOVE).code
+
+        codes: list[int] = []
+        Meanwhile.left = paused_at
+        if which_is_paused == "query":
+            Meanwhile.act = lambda: codes.append(retire())  # noqa: B023
+            start(Meanwhile(str(state)))
+        else:
+            Meanwhile.act = lambda: start(None)
+            with monkeypatch.context() as patched:
+                patched.setattr(stores, "LocalStore", Meanwhile)
+                codes.append(retire())
+        if Meanwhile.left >= 0:
+            break
+        outcome.append((codes[0], bool(holders)))
+        for holder in holders:
+            goes_on(query, holder)
+        assert holders or below(state) == []
+    assert paused_at > 10
+    assert set(outcome) == {(0, False), (1, True)}
 
 
 def test_a_query_that_starts_after_the_last_look_keeps_its_state(

@@ -56,7 +56,7 @@ def recorded(width: int = 100) -> Console:
 
 def test_a_frame_is_drawn_with_its_numbers_and_a_bar_for_each_subtask() -> None:
     console = recorded(90)
-    console.print(drawn([FRAME]))
+    console.print(drawn([FRAME], str))
     assert [line.strip("│╭╮╰╯─ ") for line in console.export_text().splitlines()] == [
         "orders-0123456789abcdef",
         "checkpoint   17, batch 16, pending  batches retained  17",
@@ -76,7 +76,7 @@ def test_the_error_that_ended_the_query_is_drawn_first_with_what_to_do() -> None
     console = recorded(90)
     driver = "failed at 2026-01-01 03:12:00 UTC, process 27 on node-1, epoch 3"
     error, remedy = "SplitReadError: [b.json] is damaged", "repair the file"
-    console.print(drawn([replace(FRAME, driver=driver, error=error, remedy=remedy)]))
+    console.print(drawn([replace(FRAME, driver=driver, error=error, remedy=remedy)], str))
     assert [line.strip("│ ") for line in console.export_text().splitlines()[1:4]] == [
         "failed at 2026-01-01 03:12:00 UTC, process 27 on node-1, epoch 3",
         "SplitReadError: [b.json] is damaged",
@@ -96,7 +96,7 @@ def test_nothing_that_is_drawn_controls_the_terminal() -> None:
         horizon=BatchHorizon(latest_us=0, slowest=evil),
         subtasks=(SubtaskProgress(subtask=0, splits=1, done=1, rows=1, duration_ms=1, host=evil),),
     )
-    console.print(drawn([frame]))
+    console.print(drawn([frame], str))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
@@ -105,14 +105,16 @@ def test_nothing_that_is_drawn_controls_the_terminal() -> None:
 
 def test_a_backlog_is_drawn_with_every_number_that_the_source_reports() -> None:
     console = recorded(120)
-    console.print(drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)]))
+    console.print(
+        drawn([replace(FRAME, backlog_rows=10_392, backlog_bytes=1_500_000, backlog_age_s=90.0)], str)
+    )
     assert "backlog      1,200 splits, 10,392 rows, 1.5 MB, since 90.0 s " in console.export_text()
 
 
 def test_many_subtasks_are_cut_off_and_counted() -> None:
     many = [SubtaskProgress(subtask=number, splits=1, done=1) for number in range(40)]
     console = recorded()
-    console.print(drawn([Frame(lineage="a", at=NOW, checkpoint_id=1, subtasks=many)]))
+    console.print(drawn([Frame(lineage="a", at=NOW, checkpoint_id=1, subtasks=many)], str))
     text = console.export_text()
     assert "subtask 31" in text
     assert "subtask 32" not in text
@@ -121,7 +123,7 @@ def test_many_subtasks_are_cut_off_and_counted() -> None:
 
 def test_a_frame_says_that_a_lineage_has_no_checkpoint_yet() -> None:
     console = recorded()
-    console.print(drawn([Frame(lineage="a", at=NOW)]))
+    console.print(drawn([Frame(lineage="a", at=NOW)], str))
     assert "no checkpoint yet" in console.export_text()
 
 
@@ -221,7 +223,7 @@ def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> N
         raise KeyboardInterrupt
 
     screen = io.StringIO()
-    watch_live(look, Console(file=screen, force_terminal=True, width=60), ticks())
+    watch_live(look, Console(file=screen, force_terminal=True, width=60), ticks(), str)
     assert len(looks) == 2
     assert "look-1" in screen.getvalue()
     assert "look-2" in screen.getvalue()

@@ -204,3 +204,23 @@ def test_splits_that_are_only_named_are_weighed_by_files_and_not_by_size() -> No
     assert len(pack(splits, [], parallelism=4)) == 4
     assert len(pack(splits, [], parallelism=4, cost_of=cost_of_naming)) == 1
     assert len(pack(mib(*[1] * 256), [], parallelism=4, cost_of=cost_of_naming)) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes", "limited_by"),
+    [
+        (Limits(files=2, rows=100), [SplitSize(rows=1)] * 3, {"files": 2}),
+        (Limits(files=9, rows=100), [SplitSize(rows=60)] * 3, {"rows": 100}),
+        (Limits(bytes=50), [SplitSize(bytes=30)] * 3, {"bytes": 50}),
+        (Limits(files=2, bytes=50), [SplitSize(bytes=30)] * 3, {"files": 2, "bytes": 50}),
+        (Limits(files=3, rows=100, bytes=50), [SplitSize(rows=1, bytes=1)] * 2, {}),
+        (Limits(), [SplitSize()] * 3, {}),
+    ],
+)
+def test_the_limits_that_have_ended_a_batch_are_known(
+    limits: Limits, sizes: list[SplitSize], limited_by: dict[str, int]
+) -> None:
+    budget = BatchBudget(limits)
+    for size in itertools.takewhile(budget.fits, sizes):
+        budget.take(size)
+    assert budget.limited_by == limited_by

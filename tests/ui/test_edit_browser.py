@@ -55,6 +55,7 @@ def opens(window: Window, site: Served, operation: str) -> Any:
     page.get_by_role("link", name="files-").or_(page.get_by_role("link", name="Partitions-")).click()
     page.get_by_role("link", name="Edits").click()
     page.get_by_role("button", name=f"{operation} ...").click()
+    page.get_by_label("Why").wait_for()
     return page
 
 
@@ -125,6 +126,7 @@ def test_what_was_ticked_and_typed_survives_the_news(window: Window, site: Serve
     assert page.get_by_label("Why").input_value() == "half written"
     page.get_by_role("button", name="Dry run").click()
     window.waits_for("there is no split that waits to be read")  # c was read
+    page.wait_for_function("() => document.activeElement.innerText.includes('Not possible')")
     assert page.get_by_label("Why").input_value() == "half written"
 
 
@@ -137,9 +139,12 @@ def test_a_query_that_reads_on_between_dry_run_and_confirmation(
     source.batch()
     looked = page.locator("#live").inner_text()
     page.wait_for_function("before => document.querySelector('#live').innerText !== before", arg=looked)
-    page.get_by_label("To submit it, type").fill("skip 4")
     page.keyboard.press("Enter")
-    page.get_by_role("alert").get_by_text("Nothing was submitted.").wait_for()
+    window.waits_for("That was not the text.")
+    page.wait_for_function("() => document.activeElement.id === 'word'")
+    page.keyboard.type("skip 4")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").get_by_text("this is different").wait_for()
     assert source.request_files() == []
     page.get_by_label("To submit it, type").fill("skip 2")
     page.keyboard.press("Enter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -114,6 +115,27 @@ def test_confirming_again_submits_nothing_again(source: Edited) -> None:
         assert source.request_files() == []
         assert source.batches() == []
         assert "It was submitted" in text_of(page.site.get(shown.url).text)
+
+
+def test_many_who_confirm_at_once_submit_one_request(source: Edited) -> None:
+    with editor(Path(source.state)) as page, ThreadPoolExecutor() as threads:
+        shown = page.dry_run("skip", which="all")
+        assert len(set(threads.map(lambda _: shown.confirm(), range(8)))) == 1
+    assert len(source.request_files()) == 1
+
+
+def test_hostile_words_of_an_author_are_only_words(source: Edited) -> None:
+    words = "<script>alert(1)</script>\x1b[31m\u202e{{7*7}}\0"
+    with editor(Path(source.state)) as page:
+        page.dry_run("skip", which="all", why=words, who=words).confirm()
+        waiting = page.site.get(f"{page.path}/edits").text
+        source.batch()
+        applied = page.site.get(f"{page.path}/edits").text
+        for text in (waiting, applied):
+            assert text.count("<script") == 1  # that of the page
+            assert not {"\x1b", "\u202e", "\0"} & set(text)
+            assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 2
+            assert "49" not in text_of(text).partition("Requests")[2]
 
 
 def test_an_edit_that_would_do_something_else_by_now_is_shown_again(source: Edited) -> None:

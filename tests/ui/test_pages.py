@@ -596,3 +596,18 @@ def test_what_limits_batches_is_said_as_in_watch(tmp_path: Path) -> None:
         ):
             assert "batches of 30 s: at most 100 files or " in text_of(page.text)
     assert "batches of 30 s: at most 100 files or " in flip27("watch", query.checkpoint).out
+
+
+def test_the_limit_that_has_ended_a_batch_is_said_as_in_watch(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path, maxFilesPerTrigger="2")
+    query.land("a.parquet", "b.parquet", "c.parquet", "d.parquet")
+    said, none = "the batch was ended by its limit of 2 files", "none is known to have ended it"
+    query.batch()
+    assert said in flip27("watch", query.checkpoint).out
+    query.batch()
+    query.engine.stop()
+    with served(pages_of([query.checkpoint])) as found:
+        newest, oldest = links(found.get(source_path(found) + "/batches").text, "/batch?")
+        assert said in text_of(found.get(oldest).text)
+        assert none in text_of(found.get(newest).text)
+        assert said not in text_of(found.get().text)

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..rendering import Hide
+
 if TYPE_CHECKING:
     from .command import DemoResult
 
@@ -43,7 +45,7 @@ class Display:
         self._progress.console.print(line, highlight=False)
 
 
-def render(console: Console, result: DemoResult) -> None:
+def render(console: Console, _hide: Hide, *, result: DemoResult) -> None:
     compared = result.comparison
     table = Table(title="flip27 demo", show_header=False, min_width=46)
     table.add_column(justify="left")

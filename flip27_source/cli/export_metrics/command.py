@@ -20,7 +20,7 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
-from ..rendering import Answer
+from ..rendering import Answer, Hide
 from ..state.rows import Place, StoredState
 from .states import StateMetrics
 
@@ -82,7 +82,7 @@ def export_metrics(
     export_to_prometheus(metrics, registry)
     ends = threading.Event()
 
-    def serve(console: Console) -> None:
+    def serve(console: Console, _hide: Hide) -> None:
         try:
             server, thread = start_http_server(port, host, registry)
         except (OSError, OverflowError) as error:

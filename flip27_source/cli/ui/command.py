@@ -18,7 +18,7 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
-from ..rendering import Answer, counted
+from ..rendering import Answer, Hide, counted
 from ..state.rows import Place, StoredState
 from ..watch.look import Looking
 
@@ -97,7 +97,7 @@ def ui(
         looks_with=given,
     )
 
-    def show(console: Console) -> None:
+    def show(console: Console, _hide: Hide) -> None:
         app = application(pages, token, _now, allow_edits=allow_edits)
         with bound(host, port) as listening:
             name = f"[{host}]" if ":" in host else host

@@ -30,7 +30,7 @@ from ..state.diff import Point, changes
 from ..watch.facts import facts
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
-from ..watch.view import Batch
+from ..watch.view import Batch, limits_in
 from . import words
 from .edit_forms import value_of
 from .sources import Source, Sources
@@ -187,9 +187,15 @@ class Pages:
             item.subtask: history.split_count(name, document, item.splits) for item in document.raw.plan
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
-        raw = document.raw
+        raw, summary = document.raw, history.summary(name)
         sized = None if raw.times is None else raw.times.decided
-        frame = replace(source.frame, sized=sized, event_time=raw.event_time, horizon=raw.horizon)
+        frame = replace(
+            source.frame,
+            limited_by=limits_in(summary),
+            sized=sized,
+            event_time=raw.event_time,
+            horizon=raw.horizon,
+        )
         return {
             "name": name,
             "status": line.status[name],
@@ -204,7 +210,7 @@ class Pages:
             ][:MOST_ROWS],
             "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
-            "summary": history.summary(name),
+            "summary": summary,
             "parent": document.parent if document.parent in line.status else None,
             "page": list_splits(history, Cursor.parse(query.get("at", "")), SPLITS, only=name),
             "of": found,

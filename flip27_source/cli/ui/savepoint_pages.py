@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flip27_source import savepoints
 from flip27_source.errors import Flip27Error, OptionError, StateLocationError, said_of
@@ -22,7 +23,12 @@ from .edit_pages import Kept, Posts, Views, url_of
 from .pages import Pages
 from .sources import Source
 
-_MOST_TAKEN = 50
+if TYPE_CHECKING:
+    from flip27_source.savepoints import SavepointEntry
+
+_MOST_TAKEN, _MOST_LISTED = 50, 20
+_LISTED_S = 1.0
+"""How long a page waits for a directory; the other pages of its source wait meanwhile."""
 _TIMEOUT_S = 600.0
 
 
@@ -65,6 +71,8 @@ class SavepointPages:
 
     pages: Pages
     _taken: list[Taken] = field(default_factory=list)
+    _listings: dict[tuple[str, str], Future[Sequence[SavepointEntry]]] = field(default_factory=dict)
+    _listing: Any = field(default_factory=threading.Lock)
     _notices: Kept[str] = field(default_factory=lambda: Kept(100))
 
     @property
@@ -80,9 +88,10 @@ class SavepointPages:
         taken = [item for item in reversed(self._taken) if item.key == source.key]
         to = query.get("to", "").strip() or (taken[0].to if taken else "")
         awaited = {canonical_path(item.to) for item in taken if item.is_awaited}
-        found, error = [], None
+        found: Sequence[SavepointEntry] = []
+        error = None
         try:
-            found = savepoints.list_savepoints(to, source.place.stored.files.options) if to else []
+            found = self._listed(source, to) if to else []
         except StateLocationError as refusal:
             # Until then the directory may not exist.
             error = None if canonical_path(to) in awaited else refusal
@@ -100,6 +109,29 @@ class SavepointPages:
             once=secrets.token_urlsafe(9),
             notice=self._notices.get(query.get("said", "")),
         )
+
+    def _listed(self, source: Source, to: str) -> Sequence[SavepointEntry]:
+        """The savepoints of a directory, listed on a thread of its own, once at a time.
+
+        Raises:
+            StateLocationError: it cannot be listed, or has not answered yet.
+        """
+        key, options = (source.key, to), source.place.stored.files.options
+        with self._listing:
+            listing = self._listings.get(key)
+            if listing is None:
+                self._listings = {at: other for at, other in self._listings.items() if not other.done()}
+                if len(self._listings) < _MOST_LISTED:
+                    listing = self._listings[key] = Future()
+                    threading.Thread(target=_list, args=(listing, to, options), daemon=True).start()
+        if listing is None or not wait([listing], _LISTED_S).done:
+            raise StateLocationError(
+                f"{redacted(to)} has not answered yet",
+                remedy="wait: this page goes on asking; or check the network and the store",
+            )
+        with self._listing:
+            self._listings.pop(key, None)
+        return listing.result()
 
     def post_savepoint(self, source: Source, form: Form) -> str:
         """Take a savepoint, in the background."""
@@ -121,6 +153,13 @@ class SavepointPages:
         except StateLocationError as error:
             said = str(error)
         return url_of(source, "savepoints", said=self._notices.add(said))
+
+
+def _list(listing: Future[Sequence[SavepointEntry]], to: str, options: Mapping[str, Any]) -> None:
+    try:
+        listing.set_result(savepoints.list_savepoints(to, options))
+    except BaseException as error:  # noqa: BLE001 - raised for who waits
+        listing.set_exception(error)
 
 
 def _named(source: Source) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..commands import DONE, REFUSED, command, option, seconds
-from ..rendering import Answer, counted, printable
+from ..rendering import Answer, Hide, counted, printable
 from ..state.rows import Place
 from .facts import facts
 from .look import Looking
@@ -37,8 +37,8 @@ _BAR_WIDTH = 24
     answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
     "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
-    "sized (target_ms, reason, files, rows, bytes), event_time (latest_us, middle_2us, smallest_delay_ms, "
-    "late), horizon (latest_us, slowest, paused), live, finished, quarantined, ignored, data_losses, "
+    "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), "
+    "event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, quarantined, ignored, data_losses, "
     "rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, splits, done, rows, duration_ms, "
     "host), standing (heard_at, discovered_at, edits and savepoints: at, checkpoint_id, said; started_from, "
     "owns, progress: title, said, columns, rows), looked (at, took_s, tables, error, remedy, first_bytes).",
@@ -63,11 +63,11 @@ def watch(
         watcher.look_into_sources(given, _now())
     frames = watcher.frames(_now())
 
-    def draw(console: Console) -> None:
+    def draw(console: Console, hide: Hide) -> None:
         if once or not console.is_terminal:
-            console.print(drawn(frames))
+            console.print(drawn(frames, hide))
         else:
-            watch_live(lambda: watcher.frames(_now()), console, _ticks(max(0.1, interval)))
+            watch_live(lambda: watcher.frames(_now()), console, _ticks(max(0.1, interval)), hide)
 
     is_damaged = any(frame.unread is not None for frame in frames)
     return Answer(data=frames, shown=[draw], exit_code=REFUSED if is_damaged else DONE)
@@ -83,20 +83,24 @@ def _ticks(interval_s: float) -> Iterator[None]:
         time.sleep(interval_s)
 
 
-def drawn(frames: Sequence[Frame]) -> RenderableType:
-    return Group(*(_panel(frame) for frame in frames))
+def drawn(frames: Sequence[Frame], hide: Hide) -> RenderableType:
+    return Group(*(_panel(frame, lambda text: printable(hide(text))) for frame in frames))
 
 
-def watch_live(look: Callable[[], Sequence[Frame]], console: Console, ticks: Iterable[None]) -> None:
+def watch_live(
+    look: Callable[[], Sequence[Frame]], console: Console, ticks: Iterable[None], hide: Hide
+) -> None:
     """Update the display at each tick, until the ticks end or the user interrupts."""
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:
         for _ in ticks:
-            live.update(drawn(look()), refresh=True)
+            live.update(drawn(look(), hide), refresh=True)
 
 
-def _panel(frame: Frame) -> Panel:
+def _panel(frame: Frame, plain: Hide) -> Panel:
     if frame.checkpoint_id is None:
-        said = Group(*_driver(frame), "no checkpoint yet" if frame.unread is None else "cannot be read")
+        said = Group(
+            *_driver(frame, plain), "no checkpoint yet" if frame.unread is None else "cannot be read"
+        )
         return Panel(said, title=escape(frame.lineage), title_align="left")
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
@@ -107,33 +111,33 @@ def _panel(frame: Frame) -> Panel:
         (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
-    lines = [Text(printable(remark)) for remark in remarks(frame)]
-    lines += [Text(printable(f"{fact.name}: {fact.said}")) for fact in facts(frame)]
+    lines = [Text(plain(remark)) for remark in remarks(frame)]
+    lines += [Text(plain(f"{fact.name}: {fact.said}")) for fact in facts(frame)]
     return Panel(
-        Group(*_driver(frame), numbers, *lines, _subtasks(frame.subtasks)),
+        Group(*_driver(frame, plain), numbers, *lines, _subtasks(frame.subtasks, plain)),
         title=escape(frame.lineage),
         title_align="left",
     )
 
 
-def _driver(frame: Frame) -> list[Text]:
+def _driver(frame: Frame, plain: Hide) -> list[Text]:
     """Lines on whether the source runs, and on the error that has ended it."""
-    lines = [] if frame.driver is None else [Text(printable(frame.driver))]
+    lines = [] if frame.driver is None else [Text(plain(frame.driver))]
     lines += [
-        Text(printable(error), style="bold red") for error in (frame.unread, frame.error) if error is not None
+        Text(plain(error), style="bold red") for error in (frame.unread, frame.error) if error is not None
     ]
     if frame.remedy is not None:
-        lines.append(Text(printable(f"What to do: {frame.remedy}")))
+        lines.append(Text(plain(f"What to do: {frame.remedy}")))
     return lines
 
 
-def _subtasks(subtasks: Sequence[SubtaskProgress]) -> Table:
+def _subtasks(subtasks: Sequence[SubtaskProgress], plain: Hide) -> Table:
     table = Table.grid(padding=(0, 2))
     for item in subtasks[:_MOST_SUBTASKS]:
         bar = ProgressBar(total=item.splits or 1, completed=item.done, width=_BAR_WIDTH)
         reported = "" if item.rows is None else f"{item.rows:,} rows, {item.duration_ms} ms on {item.host}"
         read = f"{item.done}/{item.splits} splits"
-        table.add_row(f"subtask {item.subtask}", bar, read, escape(printable(reported)))
+        table.add_row(f"subtask {item.subtask}", bar, read, escape(plain(reported)))
     if len(subtasks) > _MOST_SUBTASKS:
         table.add_row(f"and {len(subtasks) - _MOST_SUBTASKS} more")
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.filesize import decimal
 
@@ -18,7 +18,17 @@ from .view import Frame
 
 def remarks(frame: Frame) -> list[str]:
     """What limits the batches, and what the watermark needs; nothing if no option is about that."""
-    return [*_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
+    return [*_limited(frame.limited_by), *_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
+
+
+def _limited(limits: Mapping[str, int]) -> Iterator[str]:
+    """A line on what has ended the newest batch, if something was left for the next one."""
+    if limits:
+        most = " and ".join(
+            decimal(limit) if amount == "bytes" else counted(limit, amount.removesuffix("s"))
+            for amount, limit in limits.items()
+        )
+        yield f"the batch was ended by its limit of {most}"
 
 
 def _sized(limits: SizedLimits | None) -> Iterator[str]:

@@ -74,6 +74,8 @@ class Frame:
             record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
         backlog_per_s: growth of the backlog in splits per second over the newest batches; negative if it
             shrinks; None before the second batch.
+        limited_by: the limits that have ended the newest batch, by ``files``, ``rows``, ``bytes``; empty if
+            it has all that was there, or Spark's checkpoint is not known.
         sized: with ``targetBatchDuration``, the limits of the newest batch and why they are these.
         event_time: with ``eventTimeOrder``, how far batches are, and the smallest watermark delay that loses
             nothing.
@@ -111,6 +113,7 @@ class Frame:
     backlog_bytes: int | None = None
     backlog_age_s: float | None = None
     backlog_per_s: float | None = None
+    limited_by: Mapping[str, int] = field(default_factory=dict)
     sized: SizedLimits | None = None
     event_time: EventTimeProgress | None = None
     horizon: BatchHorizon | None = None
@@ -313,6 +316,7 @@ class Watcher:
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             backlog_per_s=_rate(batch.backlog - batches[0].backlog, passed_s) if batches[1:] else None,
+            limited_by=limits_in(summary),
             sized=None if document.raw.times is None else document.raw.times.decided,
             event_time=document.raw.event_time,
             horizon=document.raw.horizon,
@@ -393,6 +397,13 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
     value = summary.get(name)
     return value if isinstance(value, int) else None
+
+
+def limits_in(summary: Mapping[str, Any]) -> dict[str, int]:
+    """The limits that have ended the batch of this summary, by the name of the amount."""
+    limits = summary.get("limitedBy")
+    known = limits if isinstance(limits, Mapping) else {}
+    return {name: known[name] for name in ("files", "rows", "bytes") if isinstance(known.get(name), int)}
 
 
 def _rows(read: Sequence[Batch]) -> int | None:

@@ -16,11 +16,15 @@ import pytest
 from pyarrow import orc
 
 from flip27_source import edits, savepoints
+from flip27_source.coordination.batch_limits import Limits
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27
+from tests.enumerators.files.file_sources import files_source
+from tests.toy_sources import Works, coordinator_of, frozen
 
 LINES = pa.schema([("id", pa.int64())])
 TIMES = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.int64())])
@@ -163,6 +167,23 @@ def test_the_order_can_be_turned_on_and_off_and_changed_between_runs(
     engine.process_all_available()
     assert ids(engine) == [[100, 900], [0, 200], [300, 400], [101, 500], [600, 700], [800]]
     assert sorted(row[0] for row in engine.rows) == [0, 100, 101, *range(200, 1000, 100)]
+
+
+def test_the_state_tells_by_what_times_are_known_also_if_the_files_are_not_listed_yet(tmp_path: Path) -> None:
+    for hour in (1, 2):
+        land(tmp_path, hour)
+    restored, known_by = None, []
+    for zone in ("UTC", "Asia/Tokyo"):
+        source = files_source(tmp_path / "in", **BY_HOUR, timeZone=zone)
+        works = Works()
+        given = {"options": source.options, "reader_type": source.reader_type, "runner": works}
+        coordinator = coordinator_of(FilesEnumerator, restored=restored, **given)
+        if restored is not None:
+            del works.submitted[0]
+        works.run(coordinator)
+        restored = frozen(coordinator, Limits(files=1)).snapshot
+        known_by.append(restored.enumerator_state.position.times_by)
+    assert known_by == ["hour=%Y-%m-%d-%H in UTC", "hour=%Y-%m-%d-%H in Asia/Tokyo"]
 
 
 def test_files_that_wait_are_not_lost_if_the_times_of_one_cannot_be_known_at_a_restart(

@@ -40,6 +40,7 @@ from tests.enumerators.kafka.reading import options_of
 from tests.kafka_server import KafkaBroker, Record
 from tests.postgres_server import PostgresServer
 from tests.simulator.pages_life import StreamsEnumerator, StreamsReader
+from tests.timed_tracks import ROADS, Road, TrackReader, Tracks
 from tests.toy_sources import LINES, NumbersAsLines
 
 IDS = pa.schema([("id", pa.int64())])
@@ -110,6 +111,21 @@ def test_files_that_come_after_the_switch_are_not_read(tmp_path: Path) -> None:
     engine.restart()
     engine.process_all_available()
     assert sorted(row[0] for row in engine.rows) == [1, 5, 6, 7]
+
+
+def test_the_first_batch_of_each_source_is_small_if_batches_size_themselves(tmp_path: Path) -> None:
+    """Their units differ: of files, bytes are known, and of the records of a log, rows."""
+    ROADS["sized"] = Road(times={"a": [0] * 150_000})
+    log = Tracks, {"road": "sized", "reader": f"{TrackReader.__module__}:TrackReader"}
+    sizes = []
+    given = {"maxFilesPerTrigger": 1, "targetBatchDuration": "30s"}
+    schema = pa.schema([("id", pa.string()), ("number", pa.int64())])
+    engine = MicroBatchEngine(hybrid(json_files(tmp_path / "in", 0, 1), log, **given), schema=schema)
+    while batch := engine.run_batch():
+        sizes.append(len(batch.rows))
+        engine.now_ms += 1000
+    del ROADS["sized"]
+    assert sizes == [1, 1, 100_000, 50_000]
 
 
 def test_a_chain_keeps_the_laws_of_sources() -> None:
@@ -305,6 +321,22 @@ def test_kafka_goes_on_at_the_start_of_the_last_day_also_if_its_files_were_read_
     live = topic_of(kafka, 0, 60, 120, 1380)
     engine = MicroBatchEngine(hybrid(("files", given | more | {"path": tmp_path}), live))
     assert values(engine) == [0, 60, 0, 60, 120, 1380]
+
+
+def test_the_next_source_goes_on_at_the_start_of_the_last_date_of_a_column_of_dates(tmp_path: Path) -> None:
+    days = pa.schema([("day", pa.date32())])
+    for number, name in enumerate(("archive", "live")):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "a.parquet"
+        pq.write_table(pa.Table.from_pylist([{"day": BEGIN.date()}], days), path)
+        noon = (BEGIN + dt.timedelta(hours=12)).timestamp()
+        os.utime(path, (noon + number, noon + number))
+    ordered = {"eventTimeOrder": True, "eventTimeColumn": "day"}
+    archive = {"path": tmp_path / "archive", "reader": "parquet", **ordered}
+    live = {"path": tmp_path / "live", "reader": "parquet", "modifiedAfter": "{switch}"}
+    engine = MicroBatchEngine(hybrid(("files", archive), ("files", live)), schema=days)
+    engine.process_all_available()
+    assert len(engine.rows) == 2
 
 
 def test_kafka_is_aligned_in_a_chain_by_the_option_of_the_chain(tmp_path: Path, kafka: KafkaBroker) -> None:

@@ -313,3 +313,16 @@ def test_a_delay_is_refused_where_no_source_tells_its_times() -> None:
     plain = shelf("1", eventTimeOrder=False)
     with pytest.raises(OptionError, match="no source of the chain tells its event times"):
         Source.resolve(hybrid(plain, plain, watermarkDelay="1 hour"))
+
+
+def test_a_restart_in_a_source_without_times_tells_no_delay() -> None:
+    _, engine = told(pieces((1,)), shelf("1", eventTimeOrder=False), maxFilesPerTrigger=1)
+    engine.restart()
+    engine.run_batch()
+    assert "smallestWatermarkDelayMs" not in (engine.holder.report() or {})
+
+
+def test_the_delay_of_the_watermark_is_an_option_of_the_whole_chain() -> None:
+    part = shelf("1", watermarkDelay="1 hour")
+    with pytest.raises(OptionError, match=r"hybrid\.1\.watermarkDelay is unknown"):
+        Source.resolve(hybrid(part, shelf("1")))
