@@ -18,7 +18,12 @@ from .view import Frame
 
 def remarks(frame: Frame) -> list[str]:
     """What limits the batches, and what the watermark needs; nothing if no option is about that."""
-    return [*_limited(frame.limited_by), *_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
+    return [
+        *_limited(frame.limited_by),
+        *_sized(frame.sized),
+        *_late(frame.event_time),
+        *_held(frame.horizon),
+    ]
 
 
 def _limited(limits: Mapping[str, int]) -> Iterator[str]:
