@@ -160,6 +160,7 @@ class Pages:
             "whole_ms": max(shown_ends, default=1),
             "older": names[first + BATCHES] if len(names) > first + BATCHES else None,
             "newer": first > 0,
+            "phases": {item.checkpoint_id: item for item in source.written},
             "total": len(names),
         }
 
@@ -191,6 +192,7 @@ class Pages:
         sized = None if raw.times is None else raw.times.decided
         frame = replace(
             source.frame,
+            checkpoint_id=name.checkpoint_id,
             limited_by=limits_in(summary),
             sized=sized,
             event_time=raw.event_time,
