@@ -39,10 +39,10 @@ _BAR_WIDTH = 24
     "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
     "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), event_time (latest_us, "
     "middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, "
-    "quarantined, ignored, data_losses, "
-    "rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, splits, done, rows, duration_ms, "
-    "host), standing (heard_at, discovered_at, edits and savepoints: at, checkpoint_id, said; started_from, "
-    "owns, progress: title, said, columns, rows), looked (at, took_s, tables, error, remedy, first_bytes).",
+    "quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, "
+    "splits, done, rows, duration_ms, host), standing (heard_at, discovered_at, edits and savepoints: at, "
+    "checkpoint_id, said; started_from, owns, progress: title, said, columns, rows), looked (at, took_s, "
+    "tables, error, remedy, first_bytes).",
 )
 def watch(
     place: Place,

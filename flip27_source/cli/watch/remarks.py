@@ -24,23 +24,21 @@ def remarks(frame: Frame) -> list[str]:
 def _limited(frame: Frame) -> Iterator[str]:
     """A line on what has ended the batch, if something was left for the next one."""
     if frame.limited_by:
-        most = " and ".join(
-            decimal(limit) if amount == "bytes" else counted(limit, amount.removesuffix("s"))
-            for amount, limit in frame.limited_by.items()
-        )
+        most = " and ".join(_amount(name, limit) for name, limit in frame.limited_by.items())
         yield f"the batch of checkpoint {frame.checkpoint_id} was ended by its limit of {most}"
+
+
+def _amount(name: str, number: int) -> str:
+    """A number of files, rows or bytes."""
+    return decimal(number) if name == "bytes" else counted(number, name.removesuffix("s"))
 
 
 def _sized(limits: SizedLimits | None) -> Iterator[str]:
     """A line on the size of the newest batch, if batches size themselves."""
     if limits is None:
         return
-    amounts = (
-        None if limits.files is None else counted(limits.files, "file"),
-        None if limits.rows is None else counted(limits.rows, "row"),
-        None if limits.bytes is None else decimal(limits.bytes),
-    )
-    most = " or ".join(amount for amount in amounts if amount)
+    amounts = ((name, getattr(limits, name)) for name in ("files", "rows", "bytes"))
+    most = " or ".join(_amount(name, number) for name, number in amounts if number is not None)
     yield f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})"
 
 
