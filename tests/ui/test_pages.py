@@ -510,6 +510,7 @@ def test_the_rows_of_a_file_are_shown_where_its_task_has_read_nothing_else(tmp_p
         (link,) = links(found.get(f"{path}/splits").text, "/split?")
         assert "7 (1 split)" in text_of(found.get(quote(link, safe="/?&=%+")).text)
         assert "Planning" in found.get(f"{path}/checkpoints").text
+        assert re.search(r"Planning Writing .*\d ms \d+ ms", text_of(found.get(f"{path}/batches").text))
 
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*/checkpoint"))
@@ -601,7 +602,10 @@ def test_what_limits_batches_is_said_as_in_watch(tmp_path: Path) -> None:
 def test_the_limit_that_has_ended_a_batch_is_said_as_in_watch(tmp_path: Path) -> None:
     query = DiskQuery.new(tmp_path, maxFilesPerTrigger="2")
     query.land("a.parquet", "b.parquet", "c.parquet", "d.parquet")
-    said, none = "the batch was ended by its limit of 2 files", "none is known to have ended it"
+    said, none = (
+        "the batch of checkpoint 1 was ended by its limit of 2 files",
+        "none is known to have ended it",
+    )
     query.batch()
     assert said in flip27("watch", query.checkpoint).out
     query.batch()
