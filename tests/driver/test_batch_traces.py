@@ -157,6 +157,7 @@ def test_side_effects_are_one_span_after_the_batch(
     batches.batch()
     batches.batch()
     batches.holder.cycle.run.actions.wait()  # type: ignore[union-attr]
+    until(lambda: "actions" in collector.names, lambda: collector.names)  # it ends after its batch
     assert collector.tree("batch") == same("""
         batch source=Archives checkpoint=1 splits=2 complete=True
           plan
