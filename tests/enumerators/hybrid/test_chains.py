@@ -312,15 +312,20 @@ def test_kafka_goes_on_at_the_largest_event_time_of_the_files(tmp_path: Path, ka
 def test_kafka_goes_on_at_the_start_of_the_last_day_also_if_its_files_were_read_hour_by_hour(
     tmp_path: Path, kafka: KafkaBroker
 ) -> None:
-    folder = tmp_path / "dt=2026-01-01"
-    _, given = parquet_records(folder, 0, 60)
-    pq.write_table(pq.read_table(folder, partitioning=None), folder / "all.parquet")
-    for number in (0, 60):
-        (folder / f"{number}.parquet").unlink()
-    more = {"eventTimePattern": "dt=%Y-%m-%d", "eventTimeBucket": "1h", "recursiveFileLookup": "true"}
     live = topic_of(kafka, 0, 60, 120, 1380)
-    engine = MicroBatchEngine(hybrid(("files", given | more | {"path": tmp_path}), live))
+    engine = MicroBatchEngine(hybrid(file_of_a_day(tmp_path, 0, 60), live))
     assert values(engine) == [0, 60, 0, 60, 120, 1380]
+
+
+def file_of_a_day(folder: Path, *numbers: int) -> tuple[str, dict[str, Any]]:
+    """One file of Kafka's records whose path has the day, read hour by hour."""
+    of_day = folder / "dt=2026-01-01"
+    name, given = parquet_records(of_day, *numbers)
+    pq.write_table(pq.read_table(of_day, partitioning=None), of_day / "all.parquet")
+    for number in numbers:
+        (of_day / f"{number}.parquet").unlink()
+    more = {"eventTimePattern": "dt=%Y-%m-%d", "eventTimeBucket": "1h", "recursiveFileLookup": "true"}
+    return name, given | more | {"path": folder}
 
 
 def test_the_next_source_goes_on_at_the_start_of_the_last_date_of_a_column_of_dates(tmp_path: Path) -> None:
@@ -431,6 +436,16 @@ def test_history_that_ends_before_kafka_begins_is_read_to_its_end(tmp_path: Path
     history, live = parquet_records(tmp_path, 0, 1), topic_of(kafka, 1, 2, 3, 4)
     kafka.delete_records(live[1]["subscribe"], {0: 2})
     chain = hybrid((history[0], {**history[1], "readUntil": "next"}), live)
+    with pytest.raises(DataLossError, match="may have been removed"):
+        MicroBatchEngine(chain).process_all_available()
+
+
+def test_hours_of_a_day_that_may_be_empty_do_not_hide_that_history_ends_before_kafka_begins(
+    tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    (name, history), live = file_of_a_day(tmp_path, 0, 60), topic_of(kafka, 0, 60, 120, 600, 610)
+    kafka.delete_records(live[1]["subscribe"], {0: 3})
+    chain = hybrid((name, {**history, "readUntil": "next"}), live)
     with pytest.raises(DataLossError, match="may have been removed"):
         MicroBatchEngine(chain).process_all_available()
 
