@@ -128,6 +128,30 @@ def test_the_first_batch_of_each_source_is_small_if_batches_size_themselves(tmp_
     assert sizes == [1, 1, 100_000, 50_000]
 
 
+@pytest.mark.parametrize(
+    ("operation", "what"), [("rewind", {"to_checkpoint": 1}), ("replay", {"glob": "1:*"})]
+)
+def test_files_that_an_edit_reads_again_after_the_switch_are_not_one_batch_if_batches_size_themselves(
+    tmp_path: Path, operation: str, what: dict[str, Any]
+) -> None:
+    """What was measured by the rows of a log says nothing of them."""
+    ROADS["again"] = Road(times={"a": [0] * 150_000})
+    log = Tracks, {"road": "again", "reader": f"{TrackReader.__module__}:TrackReader"}
+    chain = hybrid(json_files(tmp_path / "in", *range(250)), log, targetBatchDuration="30s")
+    query = Edited(tmp_path, chain, schema=pa.schema([("id", pa.string()), ("number", pa.int64())]))
+
+    def sizes() -> Iterator[int]:
+        while (batch := query.batch()) is not None:
+            yield len(batch)
+            query.engine.now_ms += 1000
+
+    assert list(sizes())[-2:] == [100_000, 50_000]
+    query.ask(operation, **what)
+    query.engine.now_ms += 10_000
+    assert next(sizes()) == 100
+    del ROADS["again"]
+
+
 def test_a_chain_keeps_the_laws_of_sources() -> None:
     middle = sequence("{switch}", 12, numSplits=2, rowsPerSplit=2)
     check_source(hybrid(sequence(0, 7, rowsPerSplit=2), middle, sequence("{switch}", 15)))
