@@ -202,14 +202,13 @@ def said(error: BaseException) -> str:
     return primary + (f" ({detail})" if detail else "") + (f" [{code}]" if code else "")
 
 
-def failed(options: Options, doing: str, error: BaseException, *, remedy: str | None = None) -> ServerError:
+def failed(options: Options, doing: str, error: BaseException) -> ServerError:
     """The error for a statement that failed while ``doing`` something."""
     sqlstate, text = getattr(error, "sqlstate", None), said(error)
-    if sqlstate is None and isinstance(error, imported().OperationalError):
-        remedy = remedy or _CONNECTION_LOST
+    is_lost = sqlstate is None and isinstance(error, imported().OperationalError)
     return ServerError(
         f"{doing} failed on {place(options)}: {text}",
-        remedy=remedy or _remedy_of(error, text, role=options[opts.USER] or "<role>"),
+        remedy=_CONNECTION_LOST if is_lost else _remedy_of(error, text, role=options[opts.USER] or "<role>"),
         sqlstate=sqlstate,
     )
 

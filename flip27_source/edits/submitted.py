@@ -21,7 +21,7 @@ class PendingEdit:
 
     Attributes:
         request: the request; None if it cannot be read.
-        error: why it cannot be read, or why it failed.
+        error: why it cannot be read, or why it failed or was refused.
         applied_in: the checkpoint that has applied it; the batch of that checkpoint may not be complete.
     """
 
@@ -39,7 +39,7 @@ class WithdrawnEdit:
         applied_in: the checkpoint that had already applied the edit; None if there is none.
         is_certain: whether the batch of ``applied_in`` is known to be complete. If not, and the query
             restarts from before that checkpoint, the edit is not applied.
-        error: why it had failed, or could not be read; None for a waiting or applied edit.
+        error: why it had failed, was refused, or could not be read; None for a waiting or applied edit.
     """
 
     request_id: str
@@ -76,8 +76,7 @@ class Fate:
     """What has become of one request.
 
     Attributes:
-        request: None if it cannot be read.
-        applied: its result; None until a checkpoint has answered it.
+        request: None if it cannot be read; its result, once a checkpoint has answered it.
         checkpoint: that checkpoint. is_certain: whether its batch is known to be complete; if not, and the
             query restarts from before it, the request waits again.
         reason: why it was refused, has failed, or cannot be read.
@@ -86,10 +85,21 @@ class Fate:
     request_id: str
     outcome: Outcome
     request: Edit | None
-    applied: AppliedEdit | None = None
     checkpoint: CheckpointName | None = None
     is_certain: bool = True
     reason: str | None = None
+
+    @property
+    def applied_in(self) -> int | None:
+        """The checkpoint that has applied it."""
+        return self.checkpoint.checkpoint_id if self.checkpoint and self.reason is None else None
+
+    @property
+    def refusal(self) -> str | None:
+        """Which checkpoint has refused it, and why."""
+        if self.checkpoint is None or self.reason is None:
+            return None
+        return f"refused by checkpoint {self.checkpoint.checkpoint_id}: {self.reason}"
 
 
 def submit(plan: EditPlan) -> str:
@@ -114,17 +124,17 @@ def pending(
 ) -> list[PendingEdit]:
     """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
     mailbox, history = _opened(state, lineage, storage_options)
-    return _pending(mailbox, lambda: _applied(history))
+    return _pending(mailbox, lambda: _answered(history, {}))
 
 
-def _pending(mailbox: Mailbox, find: Callable[[], Mapping[str, CheckpointName]]) -> list[PendingEdit]:
+def _pending(mailbox: Mailbox, find: Callable[[], Mapping[str, Fate]]) -> list[PendingEdit]:
     requests = mailbox.waiting()
-    applied = find() if requests.edits else {}
+    answered = find() if requests.edits else {}
     waiting = []
     for item in requests.edits:
-        name = applied.get(item.request_id)
-        applied_in = None if name is None else name.checkpoint_id
-        waiting.append(PendingEdit(request_id=item.request_id, request=item, applied_in=applied_in))
+        fate = answered.get(item.request_id)
+        said: dict[str, Any] = {} if fate is None else {"error": fate.refusal, "applied_in": fate.applied_in}
+        waiting.append(PendingEdit(request_id=item.request_id, request=item, **said))
     problems = {name: str(error) for name, error in sorted((requests.damaged | requests.unread).items())}
     problems |= {item.request_id: item.reason for item in mailbox.failed() if item.kind != SAVEPOINT}
     return waiting + [
@@ -149,16 +159,17 @@ def withdraw(
             checkpoint.
     """
     mailbox, history = _opened(state, lineage, storage_options)
-    known = _applied(history)
+    known = _answered(history, {})
     existing = {item.request_id: item.error for item in _pending(mailbox, lambda: known)}
     name = mailbox.withdraw(request_id, [*existing, *known], EditError)
     # Read after the deletion: the query may have applied the edit in between.
-    applied_in = _applied(history).get(name)
+    fate = _answered(history, {}).get(name)
+    applied_in = None if fate is None else fate.applied_in
     return WithdrawnEdit(
         request_id=name,
-        applied_in=None if applied_in is None else applied_in.checkpoint_id,
-        is_certain=applied_in is None or history.line().status.get(applied_in) == COMPLETE,
-        error=existing.get(name),
+        applied_in=applied_in,
+        is_certain=fate is None or applied_in is None or fate.is_certain,
+        error=existing.get(name) if fate is None else fate.refusal,
     )
 
 
@@ -180,24 +191,7 @@ def fates(history: History, known: dict[CheckpointName, tuple[AppliedEdit, ...]]
     Args:
         known: the edits of checkpoints that were read before; this adds to it.
     """
-    line = history.line()
-    answered: dict[str, Fate] = {}
-    for name in reversed(line.names):
-        if name not in known:
-            document = history.document(name)
-            known[name] = () if document is None else tuple(document.raw.edits)
-        for edit in known[name]:
-            answered[edit.request_id] = Fate(
-                request_id=edit.request_id,
-                outcome=Outcome.APPLIED if edit.refused is None else Outcome.REFUSED,
-                request=edit,
-                applied=edit,
-                checkpoint=name,
-                is_certain=line.status[name] == COMPLETE,
-                reason=edit.refused,
-            )
-    for gone in known.keys() - line.status.keys():
-        del known[gone]
+    answered = _answered(history, known)
     there = [
         Fate(
             request_id=item.request_id,
@@ -211,11 +205,23 @@ def fates(history: History, known: dict[CheckpointName, tuple[AppliedEdit, ...]]
     return [*there, *answered.values()]
 
 
-def _applied(history: History) -> dict[str, CheckpointName]:
-    """The retained checkpoints that have applied requests, by request."""
-    names: dict[str, CheckpointName] = {}
-    for name in history.line().names:
-        document = history.document(name)
-        if document is not None:
-            names.update((edit.request_id, name) for edit in document.raw.edits)
-    return names
+def _answered(history: History, known: dict[CheckpointName, tuple[AppliedEdit, ...]]) -> dict[str, Fate]:
+    """The requests that retained checkpoints have answered, newest first, by id; ``known``: as above."""
+    line = history.line()
+    answered: dict[str, Fate] = {}
+    for name in reversed(line.names):
+        if name not in known:
+            document = history.document(name)
+            known[name] = () if document is None else tuple(document.raw.edits)
+        for edit in known[name]:
+            answered[edit.request_id] = Fate(
+                request_id=edit.request_id,
+                outcome=Outcome.APPLIED if edit.refused is None else Outcome.REFUSED,
+                request=edit,
+                checkpoint=name,
+                is_certain=line.status[name] == COMPLETE,
+                reason=edit.refused,
+            )
+    for gone in known.keys() - line.status.keys():
+        del known[gone]
+    return answered

@@ -24,16 +24,13 @@ from .format import Savepoint, write_savepoint
 from .whole_queries import now_ms
 
 
-def write_imported(
-    target: Store, source: Source, state: Any, *, finished: int, any_reader: bool = False
-) -> Savepoint:
-    """Write a savepoint from which a source starts with this state.
+def write_imported(target: Store, source: Source, state: Any, *, finished: int) -> Savepoint:
+    """Write a savepoint from which a source starts with this state, with any reader.
 
     Args:
         target: the store in which the savepoint gets its own directory.
         state: the state of the source's enumerator.
         finished: the number of splits that were read before.
-        any_reader: whether a query may start from the savepoint with any reader.
 
     Raises:
         StateLocationError: the savepoint cannot be written.
@@ -42,7 +39,7 @@ def write_imported(
     memory = MemoryStore()
     storage = CheckpointStorage(
         SnapshotCodec(source.enumerator_type, source.reader_type),
-        identity_of(source, reader_name=ANY_READER if any_reader else None),
+        identity_of(source, reader_name=ANY_READER),
         store=memory,
         inline_limit_bytes=0,
         new_random=lambda: os.urandom(8).hex(),

@@ -79,6 +79,12 @@ class PendingSavepoint:
     error: str | None = None
     failed_at: dt.datetime | None = None
 
+    @property
+    def withdrawn(self) -> str:
+        """A sentence about its withdrawal."""
+        why = "" if self.error is None else f", which had failed: {self.error}"
+        return f"withdrawn: {self.request_id}, a savepoint in {self.target or 'unknown'}{why}"
+
 
 def request(
     *,

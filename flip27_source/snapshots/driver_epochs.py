@@ -152,10 +152,37 @@ class DriverCondition(NamedTuple):
     said_ms: int | None
 
 
+class Heard:
+    """What a reader that looks repeatedly has heard of drivers, so that its clock need not agree with theirs.
+
+    Only the first look at a lineage compares clocks, and one after a pause. After that, a driver is silent
+    from the look on at which its renewal has last changed.
+    """
+
+    def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
+        self._steady_s = steady_s
+        # By lineage: the renewal, when it was last looked at, and since when it has not changed.
+        self._seen: dict[str, tuple[int, float, float]] = {}
+
+    def silent_ms(self, lineage: str, said_ms: int, wall_ms: float) -> float:
+        """For how long a driver has been silent whose last renewal is of ``said_ms`` by its own clock."""
+        now_s = self._steady_s()
+        before_ms, looked_s, since_s = self._seen.get(lineage, (None, float("-inf"), 0.0))
+        is_pause = (now_s - looked_s) * 1000 > _PATIENCE_MS
+        if said_ms != before_ms:
+            since_s = now_s - (max(0.0, wall_ms - said_ms) / 1000 if is_pause else 0.0)
+        self._seen[lineage] = said_ms, now_s, since_s
+        return (now_s - since_s) * 1000
+
+
 def newest_driver(
-    store: Store, lineage: str, *, wall_s: Callable[[], float] = time.time
+    store: Store, lineage: str, *, heard: Heard | None = None, wall_s: Callable[[], float] = time.time
 ) -> DriverCondition | None:
-    """The newest driver of a lineage, and whether it is alive; None if no driver is known."""
+    """The newest driver of a lineage, and whether it is alive; None if no driver is known.
+
+    Args:
+        heard: of earlier looks.
+    """
     listed = _listed(store, lineage)
     if not listed.epochs:
         return None
@@ -168,7 +195,8 @@ def newest_driver(
         return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
         return DriverCondition(driver, Condition.UNKNOWN, None, None)
-    if _is_gone(store, lineage, driver, said_ms) or wall_s() * 1000 - said_ms > _PATIENCE_MS:
+    silent_ms = (heard or Heard()).silent_ms(lineage, said_ms, wall_s() * 1000)
+    if _is_gone(store, lineage, driver, said_ms) or silent_ms > _PATIENCE_MS:
         return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
     return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
 

@@ -28,7 +28,7 @@ from ..snapshots.documents import (
     StoredQuarantined,
     decode_source,
 )
-from ..snapshots.driver_epochs import Condition, DriverCondition, DriverRecord, newest_driver
+from ..snapshots.driver_epochs import Condition, DriverCondition, DriverRecord, Heard, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
@@ -97,13 +97,19 @@ class History:
     Args:
         store: holds the lineage's folder; None if all documents are in Spark's offset log.
         counts: what :meth:`counted` has found so far, by segment; shared by histories of several looks.
+        heard: what earlier looks have heard of the driver; shared likewise.
     """
 
     def __init__(
-        self, store: Store | None, lineage: Lineage, counts: dict[str, tuple[int, int]] | None = None
+        self,
+        store: Store | None,
+        lineage: Lineage,
+        counts: dict[str, tuple[int, int]] | None = None,
+        heard: Heard | None = None,
     ) -> None:
         self._store = store
         self._counts = {} if counts is None else counts
+        self._heard = heard
         self.lineage = lineage
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
         self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
@@ -334,7 +340,11 @@ class History:
     @cached_property
     def driver(self) -> DriverCondition | None:
         """The newest driver, and whether it is alive; None if none is known, as in a savepoint."""
-        found = None if self._store is None else newest_driver(self._store, self.lineage.folder)
+        found = (
+            None
+            if self._store is None
+            else newest_driver(self._store, self.lineage.folder, heard=self._heard)
+        )
         if self._store is None or found is None or found.driver.record is None:
             return found
         has_ended = found.condition in (Condition.STOPPED, Condition.LOST)

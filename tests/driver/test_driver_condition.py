@@ -8,7 +8,13 @@ import msgspec
 import pytest
 
 from flip27_source.errors import LONGEST_KEPT, OptionError
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverEpoch, newest_driver
+from flip27_source.snapshots.driver_epochs import (
+    Condition,
+    DriverCondition,
+    DriverEpoch,
+    Heard,
+    newest_driver,
+)
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
@@ -34,9 +40,9 @@ def batches(request: pytest.FixtureRequest) -> Batches:
     return made
 
 
-def seen(batches: Batches, *, after_s: float = 0) -> DriverCondition:
+def seen(batches: Batches, *, after_s: float = 0, heard: Heard | None = None) -> DriverCondition:
     (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage, wall_s=lambda: batches.now_ms / 1000 + after_s)
+    found = newest_driver(batches.store, lineage, heard=heard, wall_s=lambda: batches.now_ms / 1000 + after_s)
     assert found is not None
     return found
 
@@ -52,6 +58,38 @@ def test_a_driver_runs_from_its_start_to_its_end(batches: Batches) -> None:
     batches.restart()
     batches.trigger()
     assert seen(batches)[1:] == (Condition.RUNNING, started_ms + 5_000, started_ms + 5_000)
+
+
+@pytest.mark.parametrize("ahead_s", [-3_600.0, -60.0, 0.0, 60.0, 3_600.0])
+def test_who_looks_repeatedly_needs_no_clock_that_agrees_with_the_drivers(
+    ahead_s: float, batches: Batches
+) -> None:
+    """Renewals that change between two looks say that the driver lives, and without them it does not."""
+    steady = [0.0]
+    heard = Heard(steady_s=lambda: steady[0])
+
+    def look(after_s: float) -> Condition:
+        batches.now_ms += round(1_000 * after_s)
+        steady[0] += after_s
+        return seen(batches, after_s=ahead_s, heard=heard).condition
+
+    look(0)
+    for _ in range(10):
+        batches.now_ms += 10
+        batches.holder.cycle.driving.renew()
+        assert look(15) is Condition.RUNNING
+    assert [look(15) for _ in range(4)] == [Condition.RUNNING] * 2 + [Condition.LOST] * 2
+
+
+def test_after_a_pause_of_looking_the_clocks_decide(batches: Batches) -> None:
+    steady = [0.0]
+    heard = Heard(steady_s=lambda: steady[0])
+    assert seen(batches, heard=heard).condition is Condition.RUNNING
+    batches.now_ms += 10_000
+    batches.holder.cycle.driving.renew()  # its last one
+    batches.now_ms += 600_000
+    steady[0] = 610.0
+    assert seen(batches, heard=heard).condition is Condition.LOST
 
 
 def test_a_driver_that_has_not_been_heard_of_for_40_seconds_is_lost(batches: Batches) -> None:

@@ -240,6 +240,22 @@ def test_a_rewind_to_a_checkpoint_that_was_cleaned_up_meanwhile_is_refused(tmp_p
     assert source.batches() == [["g", "h"]]
 
 
+def test_a_refused_edit_does_not_count_as_applied(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batches()
+    asked = source.ask("rewind", to_checkpoint=1)
+    for file in Path(source.state).glob("*/checkpoints/1-*"):
+        file.unlink()
+    # Its request exists until the batch of the checkpoint that refuses it is complete.
+    source.engine.trigger()
+    (listed,) = edits.pending(state=source.state)
+    assert listed.applied_in is None
+    assert "refused by checkpoint 4: " in str(listed.error)
+    withdrawn = edits.withdraw(asked, state=source.state)
+    assert (withdrawn.applied_in, withdrawn.error) == (None, listed.error)
+    assert withdrawn.said == f"withdrawn: {asked}, which had failed: {listed.error}"
+
+
 def test_a_rewind_to_an_abandoned_checkpoint_is_refused(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()

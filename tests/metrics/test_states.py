@@ -294,6 +294,15 @@ def test_a_lineage_at_two_locations_is_exported_once_by_the_name_of_the_first(tm
     query = two_batches(tmp_path)
     exported = Exported(orders=query.checkpoint, state=query.checkpoint / "flip27")
     assert {key[1] for key in exported.look("state", "orders")} == {"orders"}
+    # Once the first does not tell of it, the second does; that the first cannot be read is not hidden.
+    shutil.rmtree(query.checkpoint / "offsets")
+    exported.clocks.seconds += (LOOKS_KEPT - 1) * INTERVAL_S
+    found = exported.look("state", "orders")
+    assert {key[1] for key in found if key[0] == "flip27_checkpoint_id"} == {"orders"}
+    exported.clocks.seconds += 2 * INTERVAL_S
+    found = exported.look("state", "orders")
+    assert {key[1] for key in found if key[0] == "flip27_checkpoint_id"} == {"state"}
+    assert [found["flip27_state_readable", name] for name in ("orders", "state")] == [0, 1]
 
 
 def test_the_name_of_a_query_is_given_or_the_last_folder(tmp_path: Path) -> None:

@@ -1,15 +1,68 @@
-"""A directory of savepoints that does not answer holds no page of the source."""
+"""What does not answer holds no page, and is not asked again meanwhile."""
 
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
+from typing import Any, ClassVar
 
+import pyarrow as pa
+import pytest
+
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
+from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.edits.edited import files
+from tests.toy_sources import EchoReader, Item
 from tests.ui.editing import Editor
 from tests.ui.served import pages_of, served
-from tests.ui.test_pages import text_of
+from tests.ui.test_pages import source_path, text_of
+
+VALUES = pa.schema([("value", pa.string())])
+
+
+class Waits(DiscoveringEnumerator[Item]):
+    """Finds nothing, and waits in every further discovery until a test ends it."""
+
+    is_asked: ClassVar[threading.Semaphore]
+    may_end: ClassVar[threading.Event]
+    position_type: ClassVar[Any] = int
+
+    def discover(self, position: int | None) -> Discovery[Item, int]:
+        if position is not None:
+            self.is_asked.release()
+            assert self.may_end.wait(60)
+        return Discovery([Item(split_id="a")] if position is None else [], 1)
+
+
+def test_a_source_that_answers_slowly_is_asked_once_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flip27_source.cli.ui.sources.ASKED_EVERY_S", 0.0)
+    Waits.is_asked, Waits.may_end = threading.Semaphore(0), threading.Event()
+    names = {"enumerator": f"{__name__}:Waits", "reader": f"{EchoReader.__module__}:EchoReader"}
+    engine = MicroBatchEngine({**names, "stateLocation": str(tmp_path)}, schema=VALUES)
+    engine.run_batch()
+    engine.stop()
+    pages = pages_of([tmp_path], looks_with={})
+    try:
+        with served(pages) as site:
+            path = source_path(site)
+            ask = f"{path}/ask?token={pages.ask_token}"
+            assert site.get(ask).status == 303
+            assert Waits.is_asked.acquire(timeout=60)
+            for _ in range(3):
+                assert site.get(ask).status == 303
+                assert not Waits.is_asked.acquire(timeout=0.3)
+            Waits.may_end.set()
+            until(
+                lambda: "0 splits that the state does not have" in text_of(site.get(f"{path}/progress").text)
+            )
+            # Now it is asked again.
+            until(lambda: site.get(ask).status == 303 and Waits.is_asked.acquire(timeout=0.1))
+    finally:
+        Waits.may_end.set()
 
 
 def test_a_directory_of_savepoints_that_does_not_answer_holds_no_page(tmp_path: Path) -> None:

@@ -244,8 +244,8 @@ def list_pending(edited: EditedState) -> Answer:
     group,
     example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
     answers="an object: request_id, applied_in (null if no checkpoint has applied it), is_certain (false if "
-    "the batch of that checkpoint may not be complete), error (of a failed or unreadable request, which is "
-    "deleted).",
+    "the batch of that checkpoint may not be complete), error (of a failed, refused or unreadable request, "
+    "which is deleted).",
 )
 def withdraw(
     request: Annotated[str, argument("REQUEST", "The id from `edit list`, or the beginning of it.")],

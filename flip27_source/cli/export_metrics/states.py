@@ -151,8 +151,6 @@ class StateMetrics:
     ) -> None:
         self._watchers = {name: Watcher(place, is_brief=True) for name, place in places.items()}
         self._seen = {name: _Seen() for name in places}
-        # Which query shows a lineage, by its place among them.
-        self._owners: dict[tuple[str, str], int] = {}
         self._interval_s = interval_s
         self._hide = hide
         self._say = say
@@ -203,9 +201,6 @@ class StateMetrics:
             seen.is_readable = is_whole and not errors
             if seen.is_readable:
                 seen.read_s = at_s
-            place = list(self._seen).index(query)
-            for source in found:
-                self._owners[source.key] = min(place, self._owners.get(source.key, place))
         for text in sorted(new):
             self._say(f"the state of {query} cannot be read: {text}")
 
@@ -222,17 +217,17 @@ class StateMetrics:
         """The values now, in the order of the catalog. Asks no store."""
         now, now_s = self._now(), self._steady_s()
         with self._lock:
-            samples = [
-                sample
-                for place, (query, seen) in enumerate(self._seen.items())
-                for sample in self._of_query(query, seen, place, now, now_s)
-            ]
+            samples: list[Sample] = []
+            # A lineage belongs to the first location that still tells of it.
+            shown: set[tuple[str, str]] = set()
+            for query, seen in self._seen.items():
+                samples += self._of_query(query, seen, shown, now, now_s)
         return in_order(samples)
 
     def _of_query(
-        self, query: str, seen: _Seen, place: int, now: dt.datetime, now_s: float
+        self, query: str, seen: _Seen, shown: set[tuple[str, str]], now: dt.datetime, now_s: float
     ) -> Iterator[Sample]:
-        if seen.sources and all(self._owners[key] != place for key in seen.sources):
+        if seen.sources and seen.sources.keys() <= shown:
             return  # another location shows all of it
         kept_s = LOOKS_KEPT * self._interval_s
         # A look that does not end says nothing by itself.
@@ -242,9 +237,10 @@ class StateMetrics:
             yield Sample(catalog.STATE_READ, (query,), now_s - seen.read_s)
         sources = [
             source
-            for source, at_s in seen.sources.values()
-            if self._owners[source.key] == place and now_s - at_s <= kept_s
+            for key, (source, at_s) in seen.sources.items()
+            if key not in shown and now_s - at_s <= kept_s
         ]
+        shown |= {source.key for source in sources}
         yield from _together(query, sources)
         uids = Counter(source.uid for source in sources)
         for source in sources:

@@ -83,7 +83,7 @@ class KnownFiles:
     def _written(self, source: Source, store: Store) -> str:
         newest_us = max(self.known.values(), default=0) * 1000
         state = state_with_known(self.known, newest_us=newest_us, name_only=source.options[FILE_NAME_ONLY])
-        return write_imported(store, source, state, finished=len(self.known), any_reader=True).folder
+        return write_imported(store, source, state, finished=len(self.known)).folder
 
     def _numbers(self, comparison: Comparison | None) -> list[tuple[str, int]]:
         numbers = [("known", len(self.known)), ("may have been read, will be read", len(self.unsure))]

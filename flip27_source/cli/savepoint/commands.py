@@ -101,9 +101,7 @@ def withdraw(
 ) -> Answer:
     """Withdraw a request for a savepoint that is not finished yet, or delete a failed request."""
     withdrawn = savepoints.withdraw(request_id, **query.named)
-    why = "" if withdrawn.error is None else f", which had failed: {withdrawn.error}"
-    said = f"withdrawn: {withdrawn.request_id}, a savepoint in {withdrawn.target or 'unknown'}{why}"
-    return Answer(data=withdrawn, shown=[said])
+    return Answer(data=withdrawn, shown=[withdrawn.withdrawn])
 
 
 @command(

@@ -7,7 +7,7 @@ from typing import Any
 
 from flip27_source.errors import MissingStateError, OptionError
 from flip27_source.file_systems.paths import redacted
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, Heard
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.kept_store import KeptStores
 from flip27_source.snapshots.locations import Opener, find_lineages
@@ -39,12 +39,15 @@ class Place(OptionGroup):
     stored: StoredState = field(default_factory=StoredState)
 
     def histories(
-        self, opened: Opener = open_store, counts: dict[str, tuple[int, int]] | None = None
+        self,
+        opened: Opener = open_store,
+        counts: dict[str, tuple[int, int]] | None = None,
+        heard: Heard | None = None,
     ) -> list[History]:
         """The histories of the lineages.
 
         Args:
-            opened: opens stores. counts: as a History takes them.
+            opened: opens stores. counts, heard: as a History takes them.
 
         Raises:
             StateLocationError: the location contains no state of flip27.
@@ -58,7 +61,7 @@ class Place(OptionGroup):
             state_locations=stored.state_locations or (),
             opened=opened,
         )
-        return [History(lineage.store(storage, opened), lineage, counts) for lineage in lineages]
+        return [History(lineage.store(storage, opened), lineage, counts, heard) for lineage in lineages]
 
     def history(self) -> History:
         """The history of the only lineage.
@@ -83,13 +86,14 @@ class Looks:
     place: Place
     _stores: KeptStores = field(default_factory=KeptStores)
     _counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _heard: Heard = field(default_factory=Heard)
 
     def histories(self) -> list[History]:
         """The histories as they are now; raises as :meth:`Place.histories` does."""
         self._stores.look()
         if len(self._counts) > _MOST_COUNTS:
             self._counts.clear()
-        return self.place.histories(self._stores.open, self._counts)
+        return self.place.histories(self._stores.open, self._counts, self._heard)
 
 
 _MOST_COUNTS = 100_000

@@ -22,7 +22,7 @@ from ..edit.positions import move
 
 T = TypeVar("T")
 
-TICKED, ALL, MATCHING = "ticked", "all", "matching"
+TICKED, ALL = "ticked", "all"
 _MOST_FIELDS = 5000
 
 

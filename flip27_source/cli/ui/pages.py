@@ -30,7 +30,7 @@ from ..state.diff import Point, changes
 from ..watch.facts import facts
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
-from ..watch.view import Batch, limits_in
+from ..watch.view import Batch, bounds_of
 from . import words
 from .edit_forms import value_of
 from .sources import Source, Sources
@@ -160,6 +160,7 @@ class Pages:
             "whole_ms": max(shown_ends, default=1),
             "older": names[first + BATCHES] if len(names) > first + BATCHES else None,
             "newer": first > 0,
+            "phases": {item.checkpoint_id: item for item in source.written},
             "total": len(names),
         }
 
@@ -188,14 +189,7 @@ class Pages:
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
         raw, summary = document.raw, history.summary(name)
-        sized = None if raw.times is None else raw.times.decided
-        frame = replace(
-            source.frame,
-            limited_by=limits_in(summary),
-            sized=sized,
-            event_time=raw.event_time,
-            horizon=raw.horizon,
-        )
+        frame = replace(source.frame, checkpoint_id=name.checkpoint_id, **bounds_of(document, summary))
         return {
             "name": name,
             "status": line.status[name],

@@ -148,8 +148,7 @@ class SavepointPages:
 
     def post_withdraw(self, source: Source, form: Form) -> str:
         try:
-            gone = savepoints.withdraw(form["request"], **_named(source))
-            said = f"withdrawn: {gone.request_id}, a savepoint in {gone.target or 'unknown'}"
+            said = savepoints.withdraw(form["request"], **_named(source)).withdrawn
         except StateLocationError as error:
             said = str(error)
         return url_of(source, "savepoints", said=self._notices.add(said))

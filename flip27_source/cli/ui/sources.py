@@ -102,7 +102,7 @@ class Watched:
         self._look.set_result(None)
         self._began_s = 0.0
         self._is_reading = False
-        self._asked_s: dict[str, float] = {}
+        self._asked: dict[str, tuple[float, threading.Thread]] = {}
         self._batches: dict[tuple[str, CheckpointName], Batch] = {}
 
     @property
@@ -152,19 +152,20 @@ class Watched:
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
 
     def look_into(self, given: Mapping[str, str], now: dt.datetime, only: str | None, *, waits: bool) -> None:
-        """Begin to look into the sources themselves on a thread, unless that was just done.
+        """Begin to look into the sources themselves on a thread, unless that was just done, or is under way.
 
         Args:
             given: the options that the states do not have. only: a lineage; None: all of them.
         """
         key = only or ""
         with self._beginning:
-            before_s = self._asked_s.get(key)
-            if before_s is not None and time.monotonic() - before_s < ASKED_EVERY_S:
+            if any(asking.is_alive() for at, (_, asking) in self._asked.items() if at in ("", key)):
                 return
-            self._asked_s[key] = time.monotonic()
-        asking = threading.Thread(target=self._ask, args=(given, now, only), daemon=True)
-        asking.start()
+            if key in self._asked and time.monotonic() - self._asked[key][0] < ASKED_EVERY_S:
+                return
+            asking = threading.Thread(target=self._ask, args=(given, now, only), daemon=True)
+            self._asked[key] = time.monotonic(), asking
+            asking.start()
         if waits:
             asking.join()
 

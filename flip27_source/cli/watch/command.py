@@ -37,11 +37,12 @@ _BAR_WIDTH = 24
     answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
     "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
     "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
-    "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), "
-    "event_time (latest_us, middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, quarantined, ignored, data_losses, "
-    "rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, splits, done, rows, duration_ms, "
-    "host), standing (heard_at, discovered_at, edits and savepoints: at, checkpoint_id, said; started_from, "
-    "owns, progress: title, said, columns, rows), looked (at, took_s, tables, error, remedy, first_bytes).",
+    "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), event_time (latest_us, "
+    "middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, "
+    "quarantined, ignored, data_losses, rows_per_s, splits_per_s, batches, report_demand, subtasks (subtask, "
+    "splits, done, rows, duration_ms, host), standing (heard_at, discovered_at, edits and savepoints: at, "
+    "checkpoint_id, said; started_from, owns, progress: title, said, columns, rows), looked (at, took_s, "
+    "tables, error, remedy, first_bytes).",
 )
 def watch(
     place: Place,

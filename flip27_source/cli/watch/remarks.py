@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.filesize import decimal
 
@@ -18,29 +18,27 @@ from .view import Frame
 
 def remarks(frame: Frame) -> list[str]:
     """What limits the batches, and what the watermark needs; nothing if no option is about that."""
-    return [*_limited(frame.limited_by), *_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
+    return [*_limited(frame), *_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
 
 
-def _limited(limits: Mapping[str, int]) -> Iterator[str]:
-    """A line on what has ended the newest batch, if something was left for the next one."""
-    if limits:
-        most = " and ".join(
-            decimal(limit) if amount == "bytes" else counted(limit, amount.removesuffix("s"))
-            for amount, limit in limits.items()
-        )
-        yield f"the batch was ended by its limit of {most}"
+def _limited(frame: Frame) -> Iterator[str]:
+    """A line on what has ended the batch, if something was left for the next one."""
+    if frame.limited_by:
+        most = " and ".join(_amount(name, limit) for name, limit in frame.limited_by.items())
+        yield f"the batch of checkpoint {frame.checkpoint_id} was ended by its limit of {most}"
+
+
+def _amount(name: str, number: int) -> str:
+    """A number of files, rows or bytes."""
+    return decimal(number) if name == "bytes" else counted(number, name.removesuffix("s"))
 
 
 def _sized(limits: SizedLimits | None) -> Iterator[str]:
     """A line on the size of the newest batch, if batches size themselves."""
     if limits is None:
         return
-    amounts = (
-        None if limits.files is None else counted(limits.files, "file"),
-        None if limits.rows is None else counted(limits.rows, "row"),
-        None if limits.bytes is None else decimal(limits.bytes),
-    )
-    most = " or ".join(amount for amount in amounts if amount)
+    amounts = ((name, getattr(limits, name)) for name in ("files", "rows", "bytes"))
+    most = " or ".join(_amount(name, number) for name, number in amounts if number is not None)
     yield f"batches of {limits.target_ms / 1000:g} s: at most {most} ({limits.reason})"
 
 

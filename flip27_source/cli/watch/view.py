@@ -316,10 +316,7 @@ class Watcher:
             backlog_bytes=_count_in(summary, "backlogBytes"),
             backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             backlog_per_s=_rate(batch.backlog - batches[0].backlog, passed_s) if batches[1:] else None,
-            limited_by=limits_in(summary),
-            sized=None if document.raw.times is None else document.raw.times.decided,
-            event_time=document.raw.event_time,
-            horizon=document.raw.horizon,
+            **bounds_of(document, summary),
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"] + batch.quarantined,
@@ -399,11 +396,18 @@ def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def limits_in(summary: Mapping[str, Any]) -> dict[str, int]:
-    """The limits that have ended the batch of this summary, by the name of the amount."""
-    limits = summary.get("limitedBy")
+def bounds_of(document: CheckpointDocument, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What bounds a batch, as a frame of the batch has it; ``summary``: in its offset."""
+    limits, raw = summary.get("limitedBy"), document.raw
     known = limits if isinstance(limits, Mapping) else {}
-    return {name: known[name] for name in ("files", "rows", "bytes") if isinstance(known.get(name), int)}
+    return {
+        "limited_by": {
+            name: n for name in ("files", "rows", "bytes") if isinstance(n := known.get(name), int)
+        },
+        "sized": None if raw.times is None else raw.times.decided,
+        "event_time": raw.event_time,
+        "horizon": raw.horizon,
+    }
 
 
 def _rows(read: Sequence[Batch]) -> int | None:
