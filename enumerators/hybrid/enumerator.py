@@ -36,7 +36,7 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch, read_before, until
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of, moment_of
+from flip27_source.event_time import event_time_of, microseconds_of, moment_of
 from flip27_source.leftovers import LeavesThings
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
