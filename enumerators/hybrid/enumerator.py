@@ -36,7 +36,7 @@ from flip27_source.enumerators.hybrid.parts import (
 )
 from flip27_source.enumerators.hybrid.switch import BEGINNING, Switch, read_before, until
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.event_time import EventTimeRange, event_time_of, microseconds_of, moment_of
+from flip27_source.event_time import event_time_of, microseconds_of, moment_of
 from flip27_source.leftovers import LeavesThings
 from flip27_source.log import LOG
 from flip27_source.options import Option, Options
@@ -175,9 +175,10 @@ class HybridEnumerator(
             ended.enumerator.look_again()
             self._ask_where_the_next_begins()
             return False
-        position = self._end_position(
-            self._last, live, leaves_the_rest=self._leaves_the_rest(ended.enumerator)
-        )
+        rest: Sequence[Any] = ()
+        if isinstance(ended.enumerator, DiscoveringEnumerator) and self._leaves_the_rest(ended.enumerator):
+            rest = ended.enumerator._waiting_splits()
+        position = self._end_position((), rest, live)
         following = self.parts[ended.part.number]
         if following.uses_switch(self.options_given):
             self._check_position(ended, position)
@@ -198,34 +199,42 @@ class HybridEnumerator(
         return True
 
     def _end_position(
-        self, last: EventTimeRange | None, live: Sequence[PartSplit], *, leaves_the_rest: bool
+        self, to_read: Sequence[Any], rest: Sequence[Any], live: Sequence[PartSplit]
     ) -> dt.datetime | str | None:
-        """Where the present part ends, if ``last`` are the times of the split that ends last."""
-        if leaves_the_rest and self._until_us is not None:
-            return moment_of(self._until_us)
-        own = self._current.context.own(live)
-        return self._current.enumerator.switch_position(
-            SourceEnd(began=moment_of(self._began_us), last=last, live=own)
+        """Where the present part ends once these splits have been read too, and the ``rest`` is left.
+
+        The rest may have times that are those of a whole day, and no rows: the part then ends before it.
+        """
+        times = (self._last, *map(event_time_of, to_read), *map(event_time_of, rest))
+        position = self._current.enumerator.switch_position(
+            SourceEnd(
+                began=moment_of(self._began_us),
+                last=max(filter(None, times), key=lambda one: one.latest_us, default=None),
+                live=self._current.context.own(live),
+            )
         )
+        if not rest or self._until_us is None:
+            return position
+        until = moment_of(self._until_us)
+        return min(position, until, key=microseconds_of) if isinstance(position, dt.datetime) else until
 
     def _read_now(self, splits: Iterable[PartSplit]) -> tuple[SplitEnumerator[Any], list[Any]]:
         return self._current.enumerator, self._current.context.own(list(splits))
 
     def _to_be_read(self, waiting: Sequence[Any]) -> tuple[Sequence[Any], int | None]:
         read = read_before(waiting, self._until_us)
-        return read, self._next_begins_us(read, leaves_the_rest=len(read) < len(waiting))
+        return read, self._next_begins_us(read, waiting[len(read) :])
 
-    def _next_begins_us(self, waiting: Sequence[Any], *, leaves_the_rest: bool) -> int | None:
+    def _next_begins_us(self, to_read: Sequence[Any], rest: Sequence[Any]) -> int | None:
         """The event time at which the next part starts, once these splits have been read too."""
         part, options = self._current.part, self._current.options
         following = self.parts[part.number] if part.number < len(self.parts) else None
         if following is None or not following.uses_switch(self.options_given):
             return None
-        times = [one for one in (self._last, *map(event_time_of, waiting)) if one is not None]
-        if not times or part.enumerator_type.switch_kind(options) != "time":
+        has_times = self._last is not None or any(map(event_time_of, to_read))
+        if not has_times or part.enumerator_type.switch_kind(options) != "time":
             return None
-        last = max(times, key=lambda one: one.latest_us)
-        position = self._end_position(last, (), leaves_the_rest=leaves_the_rest)
+        position = self._end_position(to_read, rest, ())
         return None if position is None else Switch.at(position, self.options_given[SWITCH_OVERLAP]).time_us
 
     def _check_position(self, made: _StartedPart, position: dt.datetime | str | None) -> None:

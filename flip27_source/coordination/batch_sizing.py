@@ -163,8 +163,9 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if densest:
                 spread = min(SIMILAR, densest / sparsest) if sparsest else SIMILAR
                 limits[other] = max(1, round(spread * densest * amount))
-            elif unit == "files":
-                # Files without known contents do not tell how much the next ones hold.
+            elif "files" in (unit, other):
+                # Files without known contents do not tell how much the next ones hold, nor do the rows of a
+                # log that of files which are read again.
                 limits[other] = getattr(FIRST, other)
         return SizedLimits(target_ms=target_ms, reason=reason, **limits)
 

@@ -269,7 +269,6 @@ class Editing(Generic[SplitT]):
                 actions=(*kept, *again),
                 delayed=tuple(sorted((*pages, *pages_again), key=lambda page: page.since_ms)),
                 action_delay_ms=present.action_delay_ms,
-                times=present.times,
                 event_time=present.event_time,
             ),
             changed=changed,

@@ -128,6 +128,30 @@ def test_the_first_batch_of_each_source_is_small_if_batches_size_themselves(tmp_
     assert sizes == [1, 1, 100_000, 50_000]
 
 
+@pytest.mark.parametrize(
+    ("operation", "what"), [("rewind", {"to_checkpoint": 1}), ("replay", {"glob": "1:*"})]
+)
+def test_files_that_an_edit_reads_again_after_the_switch_are_not_one_batch_if_batches_size_themselves(
+    tmp_path: Path, operation: str, what: dict[str, Any]
+) -> None:
+    """What was measured by the rows of a log says nothing of them."""
+    ROADS["again"] = Road(times={"a": [0] * 150_000})
+    log = Tracks, {"road": "again", "reader": f"{TrackReader.__module__}:TrackReader"}
+    chain = hybrid(json_files(tmp_path / "in", *range(250)), log, targetBatchDuration="30s")
+    query = Edited(tmp_path, chain, schema=pa.schema([("id", pa.string()), ("number", pa.int64())]))
+
+    def sizes() -> Iterator[int]:
+        while (batch := query.batch()) is not None:
+            yield len(batch)
+            query.engine.now_ms += 1000
+
+    assert list(sizes())[-2:] == [100_000, 50_000]
+    query.ask(operation, **what)
+    query.engine.now_ms += 10_000
+    assert next(sizes()) == 100
+    del ROADS["again"]
+
+
 def test_a_chain_keeps_the_laws_of_sources() -> None:
     middle = sequence("{switch}", 12, numSplits=2, rowsPerSplit=2)
     check_source(hybrid(sequence(0, 7, rowsPerSplit=2), middle, sequence("{switch}", 15)))
@@ -312,15 +336,20 @@ def test_kafka_goes_on_at_the_largest_event_time_of_the_files(tmp_path: Path, ka
 def test_kafka_goes_on_at_the_start_of_the_last_day_also_if_its_files_were_read_hour_by_hour(
     tmp_path: Path, kafka: KafkaBroker
 ) -> None:
-    folder = tmp_path / "dt=2026-01-01"
-    _, given = parquet_records(folder, 0, 60)
-    pq.write_table(pq.read_table(folder, partitioning=None), folder / "all.parquet")
-    for number in (0, 60):
-        (folder / f"{number}.parquet").unlink()
-    more = {"eventTimePattern": "dt=%Y-%m-%d", "eventTimeBucket": "1h", "recursiveFileLookup": "true"}
     live = topic_of(kafka, 0, 60, 120, 1380)
-    engine = MicroBatchEngine(hybrid(("files", given | more | {"path": tmp_path}), live))
+    engine = MicroBatchEngine(hybrid(file_of_a_day(tmp_path, 0, 60), live))
     assert values(engine) == [0, 60, 0, 60, 120, 1380]
+
+
+def file_of_a_day(folder: Path, *numbers: int) -> tuple[str, dict[str, Any]]:
+    """One file of Kafka's records whose path has the day, read hour by hour."""
+    of_day = folder / "dt=2026-01-01"
+    name, given = parquet_records(of_day, *numbers)
+    pq.write_table(pq.read_table(of_day, partitioning=None), of_day / "all.parquet")
+    for number in numbers:
+        (of_day / f"{number}.parquet").unlink()
+    more = {"eventTimePattern": "dt=%Y-%m-%d", "eventTimeBucket": "1h", "recursiveFileLookup": "true"}
+    return name, given | more | {"path": folder}
 
 
 def test_the_next_source_goes_on_at_the_start_of_the_last_date_of_a_column_of_dates(tmp_path: Path) -> None:
@@ -431,6 +460,16 @@ def test_history_that_ends_before_kafka_begins_is_read_to_its_end(tmp_path: Path
     history, live = parquet_records(tmp_path, 0, 1), topic_of(kafka, 1, 2, 3, 4)
     kafka.delete_records(live[1]["subscribe"], {0: 2})
     chain = hybrid((history[0], {**history[1], "readUntil": "next"}), live)
+    with pytest.raises(DataLossError, match="may have been removed"):
+        MicroBatchEngine(chain).process_all_available()
+
+
+def test_hours_of_a_day_that_may_be_empty_do_not_hide_that_history_ends_before_kafka_begins(
+    tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    (name, history), live = file_of_a_day(tmp_path, 0, 60), topic_of(kafka, 0, 60, 120, 600, 610)
+    kafka.delete_records(live[1]["subscribe"], {0: 3})
+    chain = hybrid((name, {**history, "readUntil": "next"}), live)
     with pytest.raises(DataLossError, match="may have been removed"):
         MicroBatchEngine(chain).process_all_available()
 
