@@ -6,6 +6,8 @@ Nothing depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from ..errors import CorruptStateError, MissingStateError
@@ -43,9 +45,28 @@ def keep_failure(store: Store, lineage: str, name: CheckpointName, failure: Task
         store.delete(file)
 
 
-def newest_failure(store: Store, lineage: str, name: CheckpointName) -> TaskFailure | None:
-    """The newest failure of a task of a document's batch; None if none is kept, or it cannot be read."""
-    for _, _, file in reversed(_failures(store, lineage, name)):
+def forget_failures(store: Store, lineage: str, name: CheckpointName, subtask: int) -> None:
+    """Forget the failures of a subtask of a document's batch: an attempt has read all its splits.
+
+    Raises:
+        StateError: the store cannot be read or written.
+    """
+    for _, failed, file in _failures(store, lineage, name):
+        if failed == subtask:
+            store.delete(file)
+
+
+def newest_failure(
+    store: Store, lineage: str, name: CheckpointName, reported: Collection[int] = ()
+) -> TaskFailure | None:
+    """The newest failure of a task of a document's batch; None if none is kept, or it cannot be read.
+
+    Args:
+        reported: subtasks whose splits are read, whichever of their attempts have failed.
+    """
+    for _, subtask, file in reversed(_failures(store, lineage, name)):
+        if subtask in reported:
+            continue
         try:
             return decode_json(store.read(file), TaskFailure)
         except (MissingStateError, CorruptStateError, msgspec.MsgspecError):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import LONGEST_KEPT
+from flip27_source.executor.split_read import Item
 from flip27_source.snapshots.file_names import FAILURES
 from tests.cli.command_line import flip27
 from tests.executor.failing_query import FailingQuery
@@ -39,6 +45,43 @@ def test_a_batch_that_is_complete_after_all_has_no_error(tmp_path: Path) -> None
     failing.holder.close()
     shown = failing.shown()
     assert (shown["condition"], shown["error"]) == ("stopped", None)
+
+
+def test_a_failure_is_over_once_a_later_attempt_has_read_all(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt(0)
+    failing.repair()
+    failing.read(1)
+    failing.holder.close()  # the query was stopped before its batch was complete, or its sink has failed
+    for places in (), ("--state", failing.query.checkpoint / "flip27"):
+        shown = failing.shown(*places)
+        assert (shown["condition"], shown["error"]) == ("stopped", None)
+
+
+def test_a_task_that_has_reported_has_not_ended_the_query(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path, taskReports="always", parallelism="2")
+    failing.attempt(0)
+    (failure,) = failing.kept
+    failing.repair()
+    failing.read(0)
+    assert failing.kept == [failure], "another attempt ran at the same time"
+    failing.holder.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def test_a_secret_that_the_limit_of_a_text_cuts_is_not_kept(tmp_path: Path) -> None:
+    secret = "a-long-key-of-the-storage"
+    failing = FailingQuery.begun(tmp_path, **{"storage.secret": secret})
+
+    def rows(*_: Any) -> Iterator[Item]:
+        yield from ()
+        raise ValueError("x" * (LONGEST_KEPT - len("ValueError: ") - 10) + secret)
+
+    with pytest.raises(ValueError, match="xxx"):
+        failing.read(rows=rows)
+    (failure,) = failing.kept
+    assert secret[:5] not in failure.read_text()
+    failing.holder.close()
 
 
 def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
