@@ -84,6 +84,20 @@ def test_a_secret_that_the_limit_of_a_text_cuts_is_not_kept(tmp_path: Path) -> N
     failing.holder.close()
 
 
+def test_what_is_said_of_a_quarantined_split_has_no_secret(tmp_path: Path) -> None:
+    secret = "s3cr3t-key"
+    failing = FailingQuery.begun(
+        tmp_path, onSplitError="quarantine", maxSplitAttempts="1", **{"storage.secret": secret}
+    )
+    (failing.query.landing / "orders.json").write_text(f'{secret} {{"n":')  # as long as before
+
+    failing.read()
+    failing.holder.close()
+    kept = {path: path.read_text() for path in failing.query.checkpoint.rglob("*.json")}
+    assert any("malformed" in text for text in kept.values())
+    assert not [path for path, text in kept.items() if secret in text]
+
+
 def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     failing.attempt()
