@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ..errors import kept_parts
-from ..file_systems.secrets_in_texts import Hidden
+from ..file_systems.secrets_in_texts import hidden_of_store
 from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots import file_names
@@ -50,7 +50,7 @@ def _soon(act: Callable[..., None], *given: object) -> None:
 
 
 def _keep(source: Source, planned: PlannedSubtask, context: SourceReaderContext, error: Exception) -> None:
-    what, remedy = kept_parts(error, _hidden(source).in_text)
+    what, remedy = kept_parts(error, hidden_of_store(source.options).in_text)
     failure = TaskFailure(
         at_ms=time.time_ns() // 1_000_000,
         subtask=context.subtask_id,
@@ -80,9 +80,5 @@ def _at_state(
         if not isinstance(store, LocalStore) or store.has(file_names.checkpoint_file(lineage, name)):
             act(store, lineage, name)
     except Exception as failed:  # noqa: BLE001 - whether the task fails does not depend on it
-        said = _hidden(source).in_text(str(failed))
+        said = hidden_of_store(source.options).in_text(str(failed))
         LOG.info("the state does not have whether a task has failed: %s", said)
-
-
-def _hidden(source: Source) -> Hidden:
-    return Hidden(source.options.with_prefix("storage."))

@@ -16,7 +16,7 @@ from typing import Any
 from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
-from ..file_systems.secrets_in_texts import Hidden
+from ..file_systems.secrets_in_texts import hidden_of_store
 from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots.failure_counts import FailureLog, FailureRecord
@@ -48,7 +48,7 @@ class Quarantine:
 
     def _kept(self, error: Exception) -> str:
         """The text of an error for the state, without the secrets of its store."""
-        return kept_text(error, Hidden(self._context.options.with_prefix("storage.")).in_text)
+        return kept_text(error, hidden_of_store(self._context.options).in_text)
 
     def may_give_up(self, error: Exception) -> bool:
         """Whether a split that fails with this error may be given up; otherwise its task fails."""
