@@ -155,8 +155,8 @@ class DriverCondition(NamedTuple):
 class Heard:
     """What a reader that looks repeatedly has heard of drivers, so that its clock need not agree with theirs.
 
-    Only the first look at a lineage compares clocks, and one after a pause. After that, a driver is silent from
-    the look on at which its renewal has last changed.
+    Only the first look at a lineage compares clocks, and one after a pause. After that, a driver is silent
+    from the look on at which its renewal has last changed.
     """
 
     def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:

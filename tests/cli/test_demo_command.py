@@ -35,7 +35,7 @@ def test_the_demo_reports_its_result_and_exits_1_if_rows_are_lost_or_duplicated(
     screen = io.StringIO()
     (draw,) = bad.shown
     assert callable(draw)
-    draw(Console(file=screen, width=100))
+    draw(Console(file=screen, width=100), str)
     assert "Rows were lost or duplicated" in screen.getvalue()
 
 

@@ -18,6 +18,7 @@ from flip27_source.cli.watch.view import Watcher
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches
+from tests.deadline import until
 from tests.enumerators.kafka.reading import options_of as of_kafka
 from tests.enumerators.mysql.reading import query as mysql_query
 from tests.enumerators.postgres.reading import query as postgres_query
@@ -179,10 +180,15 @@ def test_tables_of_postgresql_have_chunks_and_the_slot_its_kept_log(postgres: Po
         assert f"slot {query.slot}" in facts["log"]
         query.batches()
         query.execute("INSERT INTO orders VALUES (11, 'y')")
-        query.batches()
+
+        def all_read() -> bool:
+            query.batches()
+            read = "of 4 chunks of the others 4 are known to be read, and 0 are planned"
+            return show(state)["tables"].endswith(read)
+
+        until(all_read, lambda: show(state))
         query.execute("INSERT INTO orders VALUES (12, 'z')")
         facts = show(state, "--look", *given(options))
-        assert facts["tables"].endswith("of 4 chunks of the others 4 are known to be read, and 0 are planned")
         assert f"slot {query.slot} keeps" in facts["in the source"]
         assert "bytes of WAL (reserved)" in facts["in the source"]
         query.batches()

@@ -148,13 +148,16 @@ def test_a_checkpoint_that_fails_is_in_the_trace_of_its_batch(
         """)
 
 
-def test_side_effects_are_one_span_after_the_batch(collector: Collector) -> None:
+def test_side_effects_are_one_span_after_the_batch(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batches = Batches(Archives, EchoReader, {"tracing": "true"})
-    Archives.broken = {"archive b"}
+    monkeypatch.setattr(Archives, "broken", {"archive b"})
     batches.shelve("a", "b")
     batches.batch()
     batches.batch()
     batches.holder.cycle.run.actions.wait()  # type: ignore[union-attr]
+    until(lambda: "actions" in collector.names, lambda: collector.names)  # it ends after its batch
     assert collector.tree("batch") == same("""
         batch source=Archives checkpoint=1 splits=2 complete=True
           plan

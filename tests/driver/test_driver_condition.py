@@ -64,7 +64,7 @@ def test_a_driver_runs_from_its_start_to_its_end(batches: Batches) -> None:
 def test_who_looks_repeatedly_needs_no_clock_that_agrees_with_the_drivers(
     ahead_s: float, batches: Batches
 ) -> None:
-    """Renewals that change between two looks say that the driver lives, and that they do not, that it does not."""
+    """Renewals that change between two looks say that the driver lives, and without them it does not."""
     steady = [0.0]
     heard = Heard(steady_s=lambda: steady[0])
 

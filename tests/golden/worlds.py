@@ -10,7 +10,7 @@ import json
 import random
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -166,12 +166,15 @@ def shop() -> Iterator[None]:
 
 
 @contextmanager
-def topics() -> Iterator[None]:
-    """A Kafka cluster with two topics, each with one partition of five records."""
+def topics(*partitions: tuple[str, Sequence[int]]) -> Iterator[None]:
+    """A Kafka cluster: topics, each with the numbers of records in its partitions."""
     close_idle_consumers()
     cluster = LogEnumerator.cluster = SimulatedCluster(random.Random(27), _say_nothing)
     cluster.has_ids = True
-    cluster.topics = {log.topic: [log] for log in (_five_records("orders"), _five_records("refunds"))}
+    cluster.topics = {
+        topic: [_records(topic, number, records) for number, records in enumerate(counts)]
+        for topic, counts in partitions or (("orders", (5,)), ("refunds", (5,)))
+    }
 
     def properties(options: Options) -> ClientProperties:
         return replace(client_properties(options), clients=cluster.clients)
@@ -184,13 +187,13 @@ def topics() -> Iterator[None]:
     close_idle_consumers()
 
 
-def _five_records(topic: str) -> Log:
-    log = Log(topic, f"id-of-{topic}", 0, stable=5)
-    for offset in range(5):
+def _records(topic: str, partition: int, number: int) -> Log:
+    log = Log(topic, f"id-of-{topic}", partition, stable=number)
+    for offset in range(number):
         time_ms = 1_700_000_000_000 + offset
         value = f'{{"id":"{topic}-{offset}"}}'.encode()
         message = SimulatedMessage(
-            topic=topic, partition=0, offset=offset, key=b"k", value=value, headers=[("a", b"\xff")],
+            topic=topic, partition=partition, offset=offset, key=b"k", value=value, headers=[("a", b"\xff")],
             timestamp=(1, time_ms),
         )  # fmt: skip
         log.records.append(Record(log, offset, time_ms, message))

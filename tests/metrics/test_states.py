@@ -294,7 +294,7 @@ def test_a_lineage_at_two_locations_is_exported_once_by_the_name_of_the_first(tm
     query = two_batches(tmp_path)
     exported = Exported(orders=query.checkpoint, state=query.checkpoint / "flip27")
     assert {key[1] for key in exported.look("state", "orders")} == {"orders"}
-    # Once the first does not tell of it any more, the second does, and that the first cannot be read is not hidden.
+    # Once the first does not tell of it, the second does; that the first cannot be read is not hidden.
     shutil.rmtree(query.checkpoint / "offsets")
     exported.clocks.seconds += (LOOKS_KEPT - 1) * INTERVAL_S
     found = exported.look("state", "orders")

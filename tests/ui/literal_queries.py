@@ -23,6 +23,7 @@ from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.snapshots.task_failures import TaskFailure, keep_failure
 from flip27_source.testing import MicroBatchEngine, engine
+from tests.golden.worlds import topics
 from tests.snapshots.spark_logs import log_batch
 from tests.ui.queries import DiskQuery
 
@@ -32,6 +33,8 @@ _TASK_S = (0.4, 1.3, 0.7, 2.2, 0.5)
 _FAR_MS = 7_258_118_400_000
 """The year 2200: a driver that was alive then runs, whatever the clock of the machine says."""
 _BROKEN = '{"order": 27, "amount": 9.'
+_TOPICS = (("trips", (900, 400, 1500, 650)), ("fares", (300, 800)))
+"""How many records the partitions have."""
 _LENGTH_OF_ROOT = 90
 """Paths are in the state, and their length changes its size, which pages show."""
 
@@ -83,20 +86,21 @@ def _lines(number: int) -> list[str]:
 
 @contextlib.contextmanager
 def literal_queries(folder: Path) -> Iterator[tuple[list[Path], Callable[[str], str]]]:
-    """The checkpoint locations of four queries, and what makes a page of them the same everywhere.
+    """The checkpoint locations of five queries, and what makes a page of them the same everywhere.
 
-    One has failed, one was killed, one catches up, and one has quarantined files.
+    One has failed, one was killed, one catches up, one has quarantined files, and one has
+    read Kafka and was stopped.
     """
     root = folder / ("x" * (_LENGTH_OF_ROOT - len(str(folder))))
     seconds = itertools.accumulate(itertools.cycle((0.0, *_TASK_S)))
     hosts = itertools.cycle(("worker-1", "worker-2"))
-    with pytest.MonkeyPatch.context() as patch:
+    with topics(*_TOPICS), pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver_epochs, "_host", lambda: "driver-1")
         patch.setattr(engine, "_lineages", itertools.count(0x27))
         patch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
         for module in (retries, quarantine):
             patch.setattr(module, "socket", SimpleNamespace(gethostname=lambda: next(hosts)))
-        queries = list(_played(root))
+        queries = [*_played(root), _of_topics(root)]
     try:
         yield [query.checkpoint for query in queries], lambda text: _everywhere(text, root)
     finally:
@@ -129,3 +133,18 @@ def _played(root: Path) -> Iterator[DiskQuery]:
         (said,) = running.checkpoint.glob("flip27/*/drivers/*.alive")
         said.rename(said.with_name(f"1.{_FAR_MS}.alive"))
     yield from (clicks, orders, payments, visits)
+
+
+def _of_topics(root: Path) -> DiskQuery:
+    given = {
+        "enumerator": "kafka", "reader": "kafka", "kafka.bootstrap.servers": "simulated:9092", "uid": "trips",
+        "subscribe": "trips,fares", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1200",
+        "partitionLag": "true", "stateLocation": str(root / "trips" / "checkpoint" / "flip27"),
+        "taskReports": "always",
+    }  # fmt: skip
+    trips = DiskQuery(root / "trips", MicroBatchEngine(given, schema=pa.schema([("value", pa.binary())])))
+    trips.engine.now_ms = round(BEGAN.timestamp() * 1000)
+    for _ in range(2):
+        trips.batch(30)
+    trips.engine.stop()
+    return trips

@@ -57,6 +57,7 @@ VIEWS = {
     "phone": View(width=390, height=844),
     "batches": View(uid="clicks", path="batches"),
     "batch": View(uid="orders", path="batch"),
+    "progress": View(uid="trips", path="progress"),
     "splits": View(uid="orders", path="splits?name=order-04"),
     "quarantine": View(uid="orders", path="quarantine"),
     "checkpoints": View(uid="orders", path="checkpoints"),

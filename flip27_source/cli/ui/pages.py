@@ -160,6 +160,7 @@ class Pages:
             "whole_ms": max(shown_ends, default=1),
             "older": names[first + BATCHES] if len(names) > first + BATCHES else None,
             "newer": first > 0,
+            "phases": {item.checkpoint_id: item for item in source.written},
             "total": len(names),
         }
 
@@ -188,7 +189,7 @@ class Pages:
         }
         slowest_first = sorted(counts, key=lambda n: -found[name].reports.get(n, {}).get("duration_ms", 0))
         raw, summary = document.raw, history.summary(name)
-        frame = replace(source.frame, **bounds_of(document, summary))
+        frame = replace(source.frame, checkpoint_id=name.checkpoint_id, **bounds_of(document, summary))
         return {
             "name": name,
             "status": line.status[name],

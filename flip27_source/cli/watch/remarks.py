@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.filesize import decimal
 
@@ -18,19 +18,14 @@ from .view import Frame
 
 def remarks(frame: Frame) -> list[str]:
     """What limits the batches, and what the watermark needs; nothing if no option is about that."""
-    return [
-        *_limited(frame.limited_by),
-        *_sized(frame.sized),
-        *_late(frame.event_time),
-        *_held(frame.horizon),
-    ]
+    return [*_limited(frame), *_sized(frame.sized), *_late(frame.event_time), *_held(frame.horizon)]
 
 
-def _limited(limits: Mapping[str, int]) -> Iterator[str]:
-    """A line on what has ended the newest batch, if something was left for the next one."""
-    if limits:
-        most = " and ".join(_amount(name, limit) for name, limit in limits.items())
-        yield f"the batch was ended by its limit of {most}"
+def _limited(frame: Frame) -> Iterator[str]:
+    """A line on what has ended the batch, if something was left for the next one."""
+    if frame.limited_by:
+        most = " and ".join(_amount(name, limit) for name, limit in frame.limited_by.items())
+        yield f"the batch of checkpoint {frame.checkpoint_id} was ended by its limit of {most}"
 
 
 def _amount(name: str, number: int) -> str:
