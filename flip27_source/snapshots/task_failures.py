@@ -7,10 +7,12 @@ Nothing depends on it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError
+from ..access_errors import PERMISSION, cause_of_failed_access
+from ..errors import CorruptStateError, MissingStateError, StateError
 from ..values.stored_json import decode_json
 from . import file_names
 from .file_names import CheckpointName
@@ -63,14 +65,20 @@ def newest_failure(
 
     Args:
         reported: subtasks whose splits are read, whichever of their attempts have failed.
+
+    Raises:
+        StateError: the store does not answer; that tasks of another user have left what is closed to this one
+            hides nothing else.
     """
-    for _, subtask, file in reversed(_failures(store, lineage, name)):
-        if subtask in reported:
-            continue
-        try:
-            return decode_json(store.read(file), TaskFailure)
-        except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
-            continue
+    try:
+        for _, subtask, file in reversed(_failures(store, lineage, name)):
+            if subtask in reported:
+                continue
+            with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
+                return decode_json(store.read(file), TaskFailure)
+    except StateError as error:
+        if cause_of_failed_access(error) is not PERMISSION:
+            raise
     return None
 
 

@@ -17,6 +17,7 @@ from tests.cli.command_line import flip27
 from tests.executor.failing_query import FailingQuery
 from tests.snapshots.spark_logs import log_commit
 from tests.toy_sources import INITIAL
+from tests.without_root import run_without_root
 
 
 def test_a_query_that_ends_on_a_file_has_failed_with_the_error_that_names_it(tmp_path: Path) -> None:
@@ -122,6 +123,23 @@ def test_only_the_newest_attempts_are_kept_and_nothing_where_the_state_is_not(tm
     assert failing.kept == []
     assert not elsewhere.exists()
     failing.holder.close()
+
+
+_SHOW = "import sys; from flip27_source.cli.main import main; sys.exit(main(['state', 'show', sys.argv[1]]))"
+
+
+def test_what_another_user_has_left_does_not_hide_the_state(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    (failure,) = failing.kept
+    for closed in failure, failure.parent:
+        mode = closed.stat().st_mode
+        closed.chmod(0)
+        said = run_without_root(_SHOW, failing.query.checkpoint)
+        closed.chmod(mode)
+        assert said.returncode == 0, said.stderr
+        assert "stopped at" in said.stdout
 
 
 def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:
