@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,16 @@ def test_what_another_user_has_left_does_not_hide_the_state(tmp_path: Path) -> N
         closed.chmod(mode)
         assert said.returncode == 0, said.stderr
         assert "stopped at" in said.stdout
+
+
+@pytest.mark.parametrize("number", ["x", None, [1], 1.5, True])
+def test_a_record_of_a_driver_with_an_odd_number_hides_nothing(tmp_path: Path, number: object) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.holder.close()
+    (file,) = failing.query.checkpoint.glob("flip27/*/drivers/*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "numbers": {"checkpoint": number}}))
+    assert failing.shown()["condition"] == "stopped"
+    assert flip27("export-metrics", "--once", "--state", failing.query.checkpoint / "flip27").code == 0
 
 
 def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:
