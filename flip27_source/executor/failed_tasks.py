@@ -53,6 +53,7 @@ def _keep(source: Source, planned: PlannedSubtask, context: SourceReaderContext,
     what, remedy = kept_parts(error, hidden_of_store(source.options).in_text)
     failure = TaskFailure(
         at_ms=time.time_ns() // 1_000_000,
+        epoch=planned.epoch,
         subtask=context.subtask_id,
         attempt=context.attempt_number,
         host=socket.gethostname(),

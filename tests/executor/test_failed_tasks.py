@@ -111,6 +111,30 @@ def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
 
 
+def at_ms(failure: Path, moment: int) -> None:
+    """As if the clock of the task's host had shown this time."""
+    before = json.loads(failure.read_text())["at_ms"]
+    failure.write_text(failure.read_text().replace(str(before), str(moment)))
+    failure.rename(str(failure).replace(str(before), str(moment)))
+
+
+def test_whose_failure_it_is_does_not_depend_on_the_clocks_of_hosts(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    at_ms(failing.kept[0], 1)
+    failing.holder.close()
+    assert failing.shown()["condition"] == "failed"
+    at_ms(failing.kept[0], 10**14)
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.holder.plan(INITIAL, failing.query.at)
+    failing.holder.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.attempt()
+    failing.holder.close()
+    assert failing.shown()["condition"] == "failed"
+
+
 def test_only_the_newest_attempts_are_kept_and_nothing_where_the_state_is_not(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     for number in range(7):
