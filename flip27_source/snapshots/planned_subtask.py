@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .file_names import CheckpointName
 from .report_files import ReportPlace
@@ -52,4 +52,4 @@ class PlannedSubtask:
     reads_once: bool = False
     traceparent: str | None = None
     document: tuple[str, CheckpointName] | None = None
-    epoch: int = 0
+    epoch: int = field(default=0, compare=False)  # R3 is about what is read

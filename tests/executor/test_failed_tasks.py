@@ -113,9 +113,8 @@ def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
 
 def at_ms(failure: Path, moment: int) -> None:
     """As if the clock of the task's host had shown this time."""
-    before = json.loads(failure.read_text())["at_ms"]
-    failure.write_text(failure.read_text().replace(str(before), str(moment)))
-    failure.rename(str(failure).replace(str(before), str(moment)))
+    failure.write_text(json.dumps({**json.loads(failure.read_text()), "at_ms": moment}))
+    failure.rename(failure.with_name(f"{failure.name.rpartition('-')[0]}-{moment}.json"))
 
 
 def test_whose_failure_it_is_does_not_depend_on_the_clocks_of_hosts(tmp_path: Path) -> None:
@@ -131,6 +130,7 @@ def test_whose_failure_it_is_does_not_depend_on_the_clocks_of_hosts(tmp_path: Pa
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
     failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
     failing.attempt()
+    assert len(failing.kept) == 2
     failing.holder.close()
     assert failing.shown()["condition"] == "failed"
 
