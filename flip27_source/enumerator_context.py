@@ -110,9 +110,13 @@ class MetricGroup:
         ``MOST_PARTS`` parts with the largest values.
 
         Raises:
-            ContractError: a value is not a number, or the coordinator uses the name.
+            ContractError: a value is not a number, a part's name is not a str, or the coordinator uses the
+                name.
         """
         _check_name(name)
+        for part in values:
+            if not isinstance(part, str):
+                raise ContractError(f"the name of a part of {name} is {part!r}", remedy="give a str")
         numbers = {part: _number(name, value) for part, value in values.items()}
         largest = heapq.nlargest(MOST_PARTS, numbers, key=lambda part: numbers[part])
         with self._lock:

@@ -7,7 +7,7 @@ secret: callers pass the names of secret options, not their values, and credenti
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from .file_systems.url_credentials import masked
@@ -48,17 +48,21 @@ LONGEST_KEPT = 2000
 """Maximum length, in characters, of an error text that is stored in the state."""
 
 
-def kept_text(error: BaseException) -> str:
-    """The text of an error as stored in the state: its type, and the beginning of its message."""
-    return kept_words(f"{type(error).__name__}: {text_of(error)}")
+def kept_text(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """The text of an error as stored in the state: its type, and the beginning of its message.
+
+    Args:
+        hide: removes secrets, before the end of the text is cut off: a part of one would not be found.
+    """
+    return kept_words(hide(f"{type(error).__name__}: {text_of(error)}"))
 
 
-def kept_parts(error: BaseException) -> tuple[str, str | None]:
+def kept_parts(error: BaseException, hide: Callable[[str], str] = str) -> tuple[str, str | None]:
     """The text of an error as stored in the state, and apart from it what to do, if the error says so."""
     if not isinstance(error, Flip27Error):
-        return kept_text(error), None
-    remedy = None if error.remedy is None else kept_words(error.remedy)
-    return kept_words(f"{type(error).__name__}: {error.what}"), remedy
+        return kept_text(error, hide), None
+    remedy = None if error.remedy is None else kept_words(hide(error.remedy))
+    return kept_words(hide(f"{type(error).__name__}: {error.what}")), remedy
 
 
 def text_of(error: BaseException) -> str:

@@ -154,3 +154,5 @@ def test_of_very_many_parts_the_largest_numbers_are_published_and_replace_those_
     assert metrics.parts == {"lag": {"b": 3}}
     with pytest.raises(ContractError, match="number of the coordinator"):
         metrics.gauge_parts("parts", {"a": 1})
+    with pytest.raises(ContractError, match="the name of a part of lag is 0"):
+        metrics.gauge_parts("lag", {0: 1})  # type: ignore[dict-item]

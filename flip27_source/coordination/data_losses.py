@@ -9,11 +9,10 @@ from collections import deque
 
 import msgspec
 
+from ..errors import kept_words
+
 LOSSES_KEPT = 20
 """How many losses are kept with their text; all are counted."""
-
-LONGEST_TEXT = 2000
-"""Maximum length, in characters, of the text of a loss."""
 
 
 class DataLoss(
@@ -62,7 +61,7 @@ class DataLosses:
         new = []
         for _ in range(len(self._reported)):
             what, split_id = self._reported.popleft()
-            loss = DataLoss(checkpoint_id=checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
+            loss = DataLoss(checkpoint_id=checkpoint_id, split_id=split_id, what=kept_words(what))
             if self.add(loss, may_repeat=True):
                 new.append(loss)
         return new

@@ -182,6 +182,7 @@ class CoordinatorHolder:
                 reads_once=self._one_batch,
                 traceparent=traceparent,
                 document=offset.document,
+                epoch=self._driving.epoch,
             )
             for offset, document, assignments, demand in plans
             for stored, segment in assignments

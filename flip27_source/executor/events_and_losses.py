@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ..coordination.data_losses import LONGEST_TEXT, DataLoss, described
+from ..coordination.data_losses import DataLoss, described
 from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_words
 from ..events import SourceEvent
+from ..file_systems.secrets_in_texts import hidden_of_store
 from ..log import LOG
+from ..options import Options
 from ..split import size_of
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -23,11 +25,17 @@ class QuarantinedParts:
     Args:
         first: the report of an earlier attempt, if there is one.
         check: raises if a part cannot be stored.
+        options: of the source; no text has a secret of its store.
     """
 
     def __init__(
-        self, policy: SplitErrorPolicy, first: SubtaskReport[Any] | None, check: Callable[[Any], None]
+        self,
+        policy: SplitErrorPolicy,
+        first: SubtaskReport[Any] | None,
+        check: Callable[[Any], None],
+        options: Options,
     ) -> None:
+        self._hide = hidden_of_store(options).in_text
         self._limit = policy.max_quarantined
         self._has_first = first is not None
         self.before = frozenset(
@@ -55,18 +63,13 @@ class QuarantinedParts:
                 "be in the sink, so the batch can only be repeated with them",
             )
         self._check(part)
+        error = kept_words(self._hide(error))
         if part_id not in self.taken:
             LOG.warning("%s cannot be read and is quarantined: %s", part_id, error)
         self.taken[part_id] = (
             split_id,
             size_of(part).bytes or 0,
-            SplitResult(
-                split_id=part_id,
-                status=SplitStatus.FAILED,
-                position=part,
-                error=kept_words(error),
-                attempts=1,
-            ),
+            SplitResult(split_id=part_id, status=SplitStatus.FAILED, position=part, error=error, attempts=1),
         )
         size = sum(of_part for _, of_part, _ in self.taken.values())
         if len(self.taken) > self._limit or size > MOST_BYTES:
@@ -121,12 +124,16 @@ class SentEvents:
 class LossReports:
     """Collects losses if the options say that they are reported, and raises them if they are fatal.
 
+    Args:
+        options: of the source; no text has a secret of its store.
+
     Attributes:
         losses: each loss once, even if its split was read more than once.
         lost_splits: the results of splits that were lost after the report that counts.
     """
 
-    def __init__(self, policy: SplitErrorPolicy, checkpoint_id: int) -> None:
+    def __init__(self, policy: SplitErrorPolicy, checkpoint_id: int, options: Options) -> None:
+        self._hide = hidden_of_store(options).in_text
         self._is_fatal = not policy.reports_loss
         self._checkpoint_id = checkpoint_id
         self.losses: list[DataLoss] = []
@@ -140,7 +147,8 @@ class LossReports:
         """
         if self._is_fatal:
             raise DataLossError(described(what, split_id), remedy=remedy)
-        loss = DataLoss(checkpoint_id=self._checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
+        text = kept_words(self._hide(what))
+        loss = DataLoss(checkpoint_id=self._checkpoint_id, split_id=split_id, what=text)
         if loss not in self.losses:
             LOG.warning("data was lost before it was read: %s", loss)
             self.losses.append(loss)

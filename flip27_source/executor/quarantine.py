@@ -16,6 +16,7 @@ from typing import Any
 from ..coordination.split_rules import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
+from ..file_systems.secrets_in_texts import hidden_of_store
 from ..log import LOG
 from ..reader import SourceReaderContext
 from ..snapshots.failure_counts import FailureLog, FailureRecord
@@ -44,6 +45,10 @@ class Quarantine:
     sent: SentEvents
     _context: SourceReaderContext
     _quarantined: int = field(default=0, init=False)
+
+    def _kept(self, error: Exception) -> str:
+        """The text of an error for the state, without the secrets of its store."""
+        return kept_text(error, hidden_of_store(self._context.options).in_text)
 
     def may_give_up(self, error: Exception) -> bool:
         """Whether a split that fails with this error may be given up; otherwise its task fails."""
@@ -119,7 +124,7 @@ class Quarantine:
             return 0
         record = FailureRecord(
             split=split_id,
-            error=kept_text(error),
+            error=self._kept(error),
             subtask=self._context.subtask_id,
             attempt=self._context.attempt_number,
             host=socket.gethostname(),
@@ -137,12 +142,12 @@ class Quarantine:
             what = f"{error.what} (the attempt that reported first has read it)"
             self._losses.report(what, split_id, error.remedy)
             if demanded.status is SplitStatus.FINISHED:
-                lost = replace(demanded, status=SplitStatus.IGNORED, error=kept_text(error), attempts=1)
+                lost = replace(demanded, status=SplitStatus.IGNORED, error=self._kept(error), attempts=1)
                 self._losses.lost_splits.append(lost)
             return
         raise AttemptError(
             f"the attempt that reported first has read split {split_id!r}, and this attempt cannot read it: "
-            f"{kept_text(error)}",
+            f"{self._kept(error)}",
             remedy="restore the split's data: its rows may already be in the sink, so the batch can only be "
             "repeated with them",
         ) from error
@@ -151,14 +156,14 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            LOG.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
+            LOG.warning("split %s cannot be read and is ignored: %s", split_id, self._kept(error))
         else:
             self._check_limit(split_id, error)
         if self._policy.is_reported_loss(error):
             self._losses.report(
-                error.what if isinstance(error, DataLossError) else kept_text(error), split_id
+                error.what if isinstance(error, DataLossError) else self._kept(error), split_id
             )
-        return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
+        return SplitResult(split_id=split_id, status=outcome, error=self._kept(error), attempts=attempts)
 
     def _check_limit(self, split_id: str, error: Exception) -> None:
         self._quarantined += 1
@@ -166,7 +171,7 @@ class Quarantine:
         if self._quarantined > limit:
             raise QuarantineError(
                 f"{self._quarantined} splits of one task cannot be read, more than "
-                f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {kept_text(error)}",
+                f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {self._kept(error)}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error

@@ -67,8 +67,8 @@ class SubtaskAttempt:
         whole = set() if self._first is None else {split.split_id for split in splits}
         whole -= {item.split_id for item in results}
         policy = SplitErrorPolicy.of(source)
-        self._losses = LossReports(policy, context.checkpoint_id)
-        self._parts = QuarantinedParts(policy, self._first, codec.check_split)
+        self._losses = LossReports(policy, context.checkpoint_id, source.options)
+        self._parts = QuarantinedParts(policy, self._first, codec.check_split, source.options)
         self._sent = SentEvents(self._storage.events.check, self._parts)
         self._context = replace(
             context,

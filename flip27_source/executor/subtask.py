@@ -63,7 +63,7 @@ def _read(
         return
     # Without reports, events of readers are checked but not delivered.
     policy = _policy_without_reports(source, planned)
-    losses = LossReports(policy, context.checkpoint_id)
+    losses = LossReports(policy, context.checkpoint_id, source.options)
     events = EventCodec(source.enumerator_type)
     context = replace(context, loss_reporter=losses.report, event_sender=events.check)
     quarantine = None

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
 from ..errors import Flip27Error, text_of
-from ..options import maybe_json
+from ..options import Options, maybe_json
 from .url_credentials import is_secret_name, without_basic, without_users
 
 T = TypeVar("T")
@@ -77,6 +77,11 @@ class Hidden:
         if isinstance(value, list | tuple):
             return [self.in_data(item) for item in value]
         return value
+
+
+def hidden_of_store(options: Options) -> Hidden:
+    """Masks the secrets of a source's store, which are never stored or shown."""
+    return Hidden(options.with_prefix("storage."))
 
 
 def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:

@@ -60,7 +60,7 @@ def added_to(
         except Exception as error:  # noqa: BLE001 - the savepoint fails, and the query continues
             LOG.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
             state = store or open_store(str(source.options[STATE_LOCATION]), storage_options)
-            why = Hidden(storage_options).in_text(kept_text(error))
+            why = kept_text(error, Hidden(storage_options).in_text)
             failed = _FailedAddition(subtask=context.subtask_id, file=name, error=why)
             file = file_names.failed_addition_file(place.lineage, place.name, context.subtask_id)
             # Durable; only the first failure of a subtask is kept.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .file_names import CheckpointName
 from .report_files import ReportPlace
@@ -37,6 +37,7 @@ class PlannedSubtask:
         traceparent: the span of the batch (W3C Trace Context); None if nothing is traced.
         reads_once: it is part of a batch read (``spark.read``), which records nothing.
         document: lineage and name of the document of the batch; None if the offset contains it.
+        epoch: the driver's; 0 if it is not known.
     """
 
     contract: str
@@ -51,3 +52,4 @@ class PlannedSubtask:
     reads_once: bool = False
     traceparent: str | None = None
     document: tuple[str, CheckpointName] | None = None
+    epoch: int = field(default=0, compare=False)  # R3 is about what is read

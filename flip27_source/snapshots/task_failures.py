@@ -6,9 +6,13 @@ Nothing depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
+
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError
+from ..access_errors import PERMISSION, cause_of_failed_access
+from ..errors import CorruptStateError, MissingStateError, StateError
 from ..values.stored_json import decode_json
 from . import file_names
 from .file_names import CheckpointName
@@ -20,9 +24,10 @@ _MOST_KEPT = 4
 
 
 class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A failed attempt of a task. Attributes: at_ms: by the clock of its host."""
+    """A failed attempt of a task. Attributes: at_ms: by the clock of its host. epoch: its driver's."""
 
     at_ms: int
+    epoch: int = 0
     subtask: int
     attempt: int
     host: str
@@ -36,20 +41,52 @@ def keep_failure(store: Store, lineage: str, name: CheckpointName, failure: Task
     Raises:
         StateError: the store cannot be read or written.
     """
-    file = file_names.failed_task_file(lineage, name, failure.subtask, failure.at_ms)
+    older = [
+        (at, file) for at, subtask, file in _failures(store, lineage, name) if subtask == failure.subtask
+    ]
+    # The clocks of hosts differ.
+    at_ms = max([failure.at_ms, *(at + 1 for at, _ in older)])
+    file = file_names.failed_task_file(lineage, name, failure.subtask, at_ms)
     store.create(file, msgspec.json.encode(failure, order="sorted"))
-    older = [file for at, subtask, file in _failures(store, lineage, name) if subtask == failure.subtask]
-    for file in older[:-_MOST_KEPT]:
+    for _, file in older[: 1 - _MOST_KEPT]:
         store.delete(file)
 
 
-def newest_failure(store: Store, lineage: str, name: CheckpointName) -> TaskFailure | None:
-    """The newest failure of a task of a document's batch; None if none is kept, or it cannot be read."""
-    for _, _, file in reversed(_failures(store, lineage, name)):
-        try:
-            return decode_json(store.read(file), TaskFailure)
-        except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
-            continue
+def forget_failures(store: Store, lineage: str, name: CheckpointName, subtask: int) -> None:
+    """Forget the failures of a subtask of a document's batch: an attempt has read all its splits.
+
+    Raises:
+        StateError: the store cannot be read or written.
+    """
+    for _, failed, file in _failures(store, lineage, name):
+        if failed == subtask:
+            store.delete(file)
+
+
+def newest_failure(
+    store: Store, lineage: str, name: CheckpointName, epoch: int, reported: Collection[int]
+) -> TaskFailure | None:
+    """The newest failure of a task of a document's batch; None if none is kept, or it cannot be read.
+
+    Args:
+        epoch: of the driver; the failures of earlier ones do not count.
+        reported: subtasks whose splits are read, whichever of their attempts have failed.
+
+    Raises:
+        StateError: the store does not answer; that tasks of another user have left what is closed to this one
+            hides nothing else.
+    """
+    try:
+        for _, subtask, file in reversed(_failures(store, lineage, name)):
+            if subtask in reported:
+                continue
+            with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
+                failure = decode_json(store.read(file), TaskFailure)
+                if failure.epoch >= epoch:
+                    return failure
+    except StateError as error:
+        if cause_of_failed_access(error) is not PERMISSION:
+            raise
     return None
 
 

@@ -358,10 +358,12 @@ class History:
         document = self.head(line)
         if document is None or line.status[line.names[-1]] == COMPLETE:
             return found
-        if len(self.reports.get(line.names[-1], ())) >= len(document.raw.plan):
+        reported = self.reports.get(line.names[-1], ())
+        if len(reported) >= len(document.raw.plan):
             return found  # every task has read its splits
-        failure = newest_failure(store, self.lineage.folder, line.names[-1])
-        if failure is None or failure.at_ms < record.started_ms:
+        epoch = found.driver.epoch
+        failure = newest_failure(store, self.lineage.folder, line.names[-1], epoch, reported)
+        if failure is None:
             return found
         known = found.condition is Condition.STOPPED and self.lineage.batches is not None
         record = msgspec.structs.replace(record, error=failure.error, remedy=failure.remedy)

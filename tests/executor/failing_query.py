@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import SplitReadError
 from flip27_source.executor.failed_tasks import recorded
+from flip27_source.executor.split_read import Item
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
 from flip27_source.snapshots.file_names import FAILURES
@@ -23,15 +25,18 @@ from tests.toy_sources import INITIAL
 
 @dataclass
 class FailingQuery:
-    """A query over one JSON file, whose second record is damaged; its batch is planned and logged."""
+    """A query over JSON files, the first one with a damaged record; its batch is planned and logged."""
 
     query: FileQuery
     holder: CoordinatorHolder
 
     @classmethod
-    def begun(cls, root: Path) -> FailingQuery:
-        query = FileQuery(root, reader="json", mode="FAILFAST")
+    def begun(cls, root: Path, **options: str) -> FailingQuery:
+        query = FileQuery(root, reader="json", mode="FAILFAST", **options)
         query.landing.mkdir()
+        if options:
+            # Large enough for a task of its own.
+            (query.landing / "payments.json").write_text('{"n": 3' + " " * 9_000_000 + "}\n")
         (query.landing / "orders.json").write_text('{"n": 1}\n{"n": \n')
         made = cls(query, CoordinatorHolder(query.source, Boundedness.CONTINUOUS_UNBOUNDED))
         before = query.at
@@ -41,16 +46,26 @@ class FailingQuery:
         return made
 
     def attempt(self, number: int = 0, **changes: Any) -> None:
+        with pytest.raises(SplitReadError, match="malformed"):
+            self.read(number, **changes)
+
+    def read(
+        self, number: int = 0, rows: Callable[..., Iterator[Item]] | None = None, **changes: Any
+    ) -> None:
         source = self.query.source
-        (planned,) = self.holder.plan(INITIAL, self.query.at)
-        planned = replace(planned, **changes)
+        plan = self.holder.plan(INITIAL, self.query.at)
+        planned = replace(next(item for item in plan if b"orders.json" in item.splits), **changes)
         schema = pa.schema([("n", pa.int64())])
         context = SourceReaderContext(
-            options=source.options, schema=schema, time_zone="UTC", subtask_id=0, checkpoint_id=1,
+            options=source.options, schema=schema, time_zone="UTC", subtask_id=planned.subtask_id,
+            checkpoint_id=1,
             attempt_number=number,
         )  # fmt: skip
-        with pytest.raises(SplitReadError, match="malformed"):
-            list(recorded(source, planned, context, read_subtask(source, planned, context)))
+        list(recorded(source, planned, context, (rows or read_subtask)(source, planned, context)))
+
+    def repair(self) -> None:
+        """The file has both records, at its length."""
+        (self.query.landing / "orders.json").write_text('{"n": 1}\n{"n":2}')
 
     @property
     def kept(self) -> list[Path]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import LONGEST_KEPT
+from flip27_source.executor.split_read import Item
 from flip27_source.snapshots.file_names import FAILURES
 from tests.cli.command_line import flip27
 from tests.executor.failing_query import FailingQuery
 from tests.snapshots.spark_logs import log_commit
 from tests.toy_sources import INITIAL
+from tests.without_root import run_without_root
 
 
 def test_a_query_that_ends_on_a_file_has_failed_with_the_error_that_names_it(tmp_path: Path) -> None:
@@ -41,6 +49,57 @@ def test_a_batch_that_is_complete_after_all_has_no_error(tmp_path: Path) -> None
     assert (shown["condition"], shown["error"]) == ("stopped", None)
 
 
+def test_a_failure_is_over_once_a_later_attempt_has_read_all(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt(0)
+    failing.repair()
+    failing.read(1)
+    failing.holder.close()  # the query was stopped before its batch was complete, or its sink has failed
+    for places in (), ("--state", failing.query.checkpoint / "flip27"):
+        shown = failing.shown(*places)
+        assert (shown["condition"], shown["error"]) == ("stopped", None)
+
+
+def test_a_task_that_has_reported_has_not_ended_the_query(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path, taskReports="always", parallelism="2")
+    failing.attempt(0)
+    (failure,) = failing.kept
+    failing.repair()
+    failing.read(0)
+    assert failing.kept == [failure], "another attempt ran at the same time"
+    failing.holder.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def test_a_secret_that_the_limit_of_a_text_cuts_is_not_kept(tmp_path: Path) -> None:
+    secret = "a-long-key-of-the-storage"
+    failing = FailingQuery.begun(tmp_path, **{"storage.secret": secret})
+
+    def rows(*_: Any) -> Iterator[Item]:
+        yield from ()
+        raise ValueError("x" * (LONGEST_KEPT - len("ValueError: ") - 10) + secret)
+
+    with pytest.raises(ValueError, match="xxx"):
+        failing.read(rows=rows)
+    (failure,) = failing.kept
+    assert secret[:5] not in failure.read_text()
+    failing.holder.close()
+
+
+def test_what_is_said_of_a_quarantined_split_has_no_secret(tmp_path: Path) -> None:
+    secret = "s3cr3t-key"
+    failing = FailingQuery.begun(
+        tmp_path, onSplitError="quarantine", maxSplitAttempts="1", **{"storage.secret": secret}
+    )
+    (failing.query.landing / "orders.json").write_text(f'{secret} {{"n":')  # as long as before
+
+    failing.read()
+    failing.holder.close()
+    kept = {path: path.read_text() for path in failing.query.checkpoint.rglob("*.json")}
+    assert any("malformed" in text for text in kept.values())
+    assert not [path for path, text in kept.items() if secret in text]
+
+
 def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     failing.attempt()
@@ -50,6 +109,30 @@ def test_failures_of_an_earlier_driver_are_over(tmp_path: Path) -> None:
     assert failing.shown()["condition"] == "running"
     again.close()
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def at_ms(failure: Path, moment: int) -> None:
+    """As if the clock of the task's host had shown this time."""
+    failure.write_text(json.dumps({**json.loads(failure.read_text()), "at_ms": moment}))
+    failure.rename(failure.with_name(f"{failure.name.rpartition('-')[0]}-{moment}.json"))
+
+
+def test_whose_failure_it_is_does_not_depend_on_the_clocks_of_hosts(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    at_ms(failing.kept[0], 1)
+    failing.holder.close()
+    assert failing.shown()["condition"] == "failed"
+    at_ms(failing.kept[0], 10**14)
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.holder.plan(INITIAL, failing.query.at)
+    failing.holder.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.attempt()
+    assert len(failing.kept) == 2
+    failing.holder.close()
+    assert failing.shown()["condition"] == "failed"
 
 
 def test_only_the_newest_attempts_are_kept_and_nothing_where_the_state_is_not(tmp_path: Path) -> None:
@@ -65,6 +148,33 @@ def test_only_the_newest_attempts_are_kept_and_nothing_where_the_state_is_not(tm
     assert failing.kept == []
     assert not elsewhere.exists()
     failing.holder.close()
+
+
+_SHOW = "import sys; from flip27_source.cli.main import main; sys.exit(main(['state', 'show', sys.argv[1]]))"
+
+
+def test_what_another_user_has_left_does_not_hide_the_state(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    (failure,) = failing.kept
+    for closed in failure, failure.parent:
+        mode = closed.stat().st_mode
+        closed.chmod(0)
+        said = run_without_root(_SHOW, failing.query.checkpoint)
+        closed.chmod(mode)
+        assert said.returncode == 0, said.stderr
+        assert "stopped at" in said.stdout
+
+
+@pytest.mark.parametrize("number", ["x", None, [1], 1.5, True])
+def test_a_record_of_a_driver_with_an_odd_number_hides_nothing(tmp_path: Path, number: object) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.holder.close()
+    (file,) = failing.query.checkpoint.glob("flip27/*/drivers/*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "numbers": {"checkpoint": number}}))
+    assert failing.shown()["condition"] == "stopped"
+    assert flip27("export-metrics", "--once", "--state", failing.query.checkpoint / "flip27").code == 0
 
 
 def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:

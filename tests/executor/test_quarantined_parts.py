@@ -62,6 +62,18 @@ class Returns(Picky):
         yield from super().read(split)
 
 
+class Telltale(Picky):
+    """Names a key of the storage in all that it says."""
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        said = f"the key is {self.context.options.get('storage.key')}, the name \udcff"
+        self.context.report_data_loss(said)
+        self.context.quarantine(Item(split_id=f"{split.split_id}#0"), error=said, split_id=split.split_id)
+        yield (split.split_id,)
+        if split.split_id == "b":
+            raise OSError(said)
+
+
 @pytest.fixture(autouse=True)
 def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("bad", "broken"):
@@ -172,3 +184,15 @@ def test_a_batch_that_was_read_without_reports_is_complete_without_them(
     batches.restart()
     batches.shelve("b")
     assert batches.batch() == ["b#0", "b#1", "b#2"]
+
+
+def test_what_a_reader_says_is_kept_without_secrets_of_the_store() -> None:
+    options = {"storage.key": "a-secret-key", "onDataLoss": "report", "onSplitError": "quarantine"}
+    batches = picky("a", "b", reader=Telltale, maxSplitAttempts="1", **options)
+    assert batches.batch() == ["a"]
+    batches.shelve("c")
+    batches.batch()
+    said = [str(item.error) for item in batches.quarantined()]
+    said += [loss.what for loss in batches.snapshot().ledger.losses]
+    assert len(said) >= 3
+    assert not [text for text in said if "a-secret-key" in text]

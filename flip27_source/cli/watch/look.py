@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, Flip27Error, OptionError, kept_text
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.source import Source
@@ -95,7 +96,7 @@ def looked(history: History, given: Mapping[str, str], now: dt.datetime, limit_s
     except Flip27Error as error:
         found = {"error": error.what, "remedy": error.remedy}
     except Exception as error:  # noqa: BLE001 - libraries of sources raise any error
-        found = {"error": kept_text(error)}
+        found = {"error": kept_text(error, Hidden(given).in_text)}
     return Look(at=now, took_s=time.monotonic() - began, **found)
 
 

@@ -155,9 +155,10 @@ def _owned(history: History) -> str | None:
 def numbers_of(history: History, name: CheckpointName) -> Mapping[str, Any]:
     """The numbers at a checkpoint: those that its driver has told last, and those in its offset."""
     told: Mapping[str, Any] = {} if history.record is None else history.record.numbers
-    logged = history.summary(name)
+    logged, at = history.summary(name), told.get("checkpoint")
+    told = {**told, "checkpoint": at if isinstance(at, int) else 0}
     # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
-    is_recent = told.get("checkpoint", 0) >= name.checkpoint_id
+    is_recent = told["checkpoint"] >= name.checkpoint_id
     return {**logged, **told} if is_recent else {**told, **logged}
 
 
