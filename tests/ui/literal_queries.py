@@ -74,7 +74,13 @@ class LiteralQuery(DiskQuery):
         assert name_of_document is not None
         what, remedy = kept_parts(failed.value)
         failure = TaskFailure(
-            at_ms=self.engine.now_ms + 900, subtask=0, attempt=3, host="worker-1", error=what, remedy=remedy
+            at_ms=self.engine.now_ms + 900,
+            epoch=self.engine.holder.cycle.driving.epoch or 0,
+            subtask=0,
+            attempt=3,
+            host="worker-1",
+            error=what,
+            remedy=remedy,
         )
         keep_failure(LocalStore(str(self.checkpoint / "flip27")), lineage, name_of_document, failure)
         self.engine.stop()
