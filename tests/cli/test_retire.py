@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -241,12 +242,17 @@ def test_a_query_in_another_container_of_the_same_host_name_is_refused_too(tmp_p
 
 
 class Meanwhile(LocalStore):
-    """Calls ``act`` once, before one of its operations: the one that ``left`` more come before."""
+    """Calls ``act`` once, before one of its operations: the one that ``left`` more come before.
+
+    Those of background threads do not count: nobody waits for them.
+    """
 
     left = -1
     act: Callable[[], object]
 
     def _pause(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
         Meanwhile.left -= 1
         if Meanwhile.left == -1:
             Meanwhile.act()
