@@ -42,7 +42,7 @@ def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Pat
     assert len(result.kills) == 1
     assert result.restarts >= 1
     assert result.batches >= settings.fewest_batches
-    render(console, result)
+    render(console, str, result=result)
     assert str(result.folder.state) in screen.getvalue()
     assert list((result.folder.state).glob("files-*/checkpoints/*.json"))
 
