@@ -32,7 +32,7 @@ from tests.deadline import until
 from tests.metrics.events import FIRST
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
-from tests.snapshots.spark_logs import FileQuery
+from tests.snapshots.spark_logs import FileQuery, checkpoint_in
 
 INTERVAL_S = 15.0
 
@@ -404,12 +404,8 @@ def test_with_the_checkpoint_location_a_further_look_takes_14_requests(
     counting: QuickAnswers, tmp_path: Path
 ) -> None:
     bucket = new_bucket(counting.url)
-    query = FileQuery(tmp_path)
-    for number in range(20):
-        query.land(f"{number}.txt")
-        query.batch(now_ms=1000 * number)
-    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
-    exported = Exported(orders=s3_place(f"{bucket.url}/checkpoint", bucket.storage_options))
+    checkpoint = checkpoint_in(bucket, tmp_path)
+    exported = Exported(orders=s3_place(checkpoint, bucket.storage_options))
     found = []
     for _ in range(3):
         counting.requests.clear()

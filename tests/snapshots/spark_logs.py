@@ -20,6 +20,7 @@ from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 from flip27_source.testing import MicroBatchEngine
+from tests.object_storage import ObjectStorage
 from tests.toy_sources import INITIAL
 
 STORAGE: Mapping[str, Any] = {}
@@ -97,3 +98,13 @@ class FileQuery:
 
     def rows(self, view: str, asked: Predicate = EVERYTHING) -> list[dict[str, Any]]:
         return view_rows(view, find_lineages(str(self.checkpoint), STORAGE), asked)
+
+
+def checkpoint_in(bucket: ObjectStorage, folder: Path) -> str:
+    """The checkpoint location, in a bucket, of a query of 20 batches that was made in ``folder``."""
+    query = FileQuery(folder)
+    for number in range(20):
+        query.land(f"{number}.txt")
+        query.batch(now_ms=1000 * number)
+    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    return f"{bucket.url}/checkpoint"

@@ -17,28 +17,12 @@ from flip27_source.cli.demo.folder import DemoFolder
 from flip27_source.cli.demo.process import ChildProcess
 from tests.cli.command_line import flip27
 from tests.deadline import until
-from tests.edits.edited import Edited, files
+from tests.edits.edited import Edited
 from tests.edits.partitions import partitions, read
-from tests.ui.queries import DiskQuery, hostile_query
+from tests.ui.queries import DiskQuery
 from tests.ui.served import Served, pages_of, served
 from tests.ui.test_browser import SCHEMES, WEAKEST_CONTRAST
 from tests.ui.window import Window
-
-
-@pytest.fixture
-def spoiled(tmp_path: Path) -> Iterator[DiskQuery]:
-    query = hostile_query(tmp_path)
-    yield query
-    query.engine.stop()
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Iterator[Edited]:
-    """A query over files that has read a and b, and c to f wait."""
-    found = files(tmp_path, "abcdef")
-    found.batch()
-    yield found
-    found.engine.stop()
 
 
 @pytest.fixture

@@ -32,23 +32,6 @@ def editor(*places: Path | Place) -> Iterator[Editor]:
         yield Editor(site)
 
 
-@pytest.fixture
-def spoiled(tmp_path: Path) -> Iterator[DiskQuery]:
-    """A query of its own whose hostile files are quarantined."""
-    query = hostile_query(tmp_path)
-    yield query
-    query.engine.stop()
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Iterator[Edited]:
-    """A query over files that has read a and b, and c to f wait."""
-    found = files(tmp_path, "abcdef")
-    found.batch()
-    yield found
-    found.engine.stop()
-
-
 def ids(source: Edited, letters: str) -> list[str]:
     folder = Path(source.state).parent / "in"
     return [json.dumps(str(folder / letter)) for letter in letters]

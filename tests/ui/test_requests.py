@@ -15,7 +15,7 @@ from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
-from tests.snapshots.spark_logs import FileQuery
+from tests.snapshots.spark_logs import checkpoint_in
 from tests.ui.served import pages_of
 
 BATCHES = 40
@@ -109,14 +109,10 @@ def test_with_the_checkpoint_location_a_look_takes_16_requests(
     counting: QuickAnswers, tmp_path: Path
 ) -> None:
     bucket = new_bucket(counting.url)
-    query = FileQuery(tmp_path)
-    for number in range(20):
-        query.land(f"{number}.txt")
-        query.batch(now_ms=1000 * number)
-    bucket.file_system.put(f"{query.checkpoint}/", f"{bucket.name}/checkpoint/", recursive=True)
+    checkpoint = checkpoint_in(bucket, tmp_path)
     words = [f"{name}={value}" for name, value in bucket.storage_options.items()]
     files = FileSystem(storage=words)
-    pages = pages_of([Place(location=f"{bucket.url}/checkpoint", stored=StoredState(files=files))])
+    pages = pages_of([Place(location=checkpoint, stored=StoredState(files=files))])
     found = []
     for second in (0, 2, 4):
         counting.requests.clear()
