@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from rich.console import Console
 
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.options import Options, duration_s, moment, refusal
 from flip27_source.values.times import in_utc
@@ -203,6 +203,12 @@ def source_options(option: list[str] | None, storage: list[str] | None) -> dict[
     """The values of ``--option`` and ``--storage`` as options of a source, not parsed."""
     of_storage = {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
     return of_storage | pairs(option, "--option")
+
+
+def unusable(host: str, port: int, error: Exception) -> OptionError:
+    """An address at which a command cannot be reached."""
+    what = f"{host} port {port} cannot be used: {error}"
+    return OptionError(what, remedy="choose another --port, or end what uses it")
 
 
 def some(lines: Sequence[str], most: int) -> list[str]:

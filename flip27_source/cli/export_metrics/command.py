@@ -19,7 +19,7 @@ from flip27_source.metrics import export_to_prometheus
 from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
-from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
+from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options, unusable
 from ..rendering import Answer, Hide
 from ..state.rows import Place, StoredState
 from .states import StateMetrics
@@ -87,10 +87,7 @@ def export_metrics(
             server, thread = start_http_server(port, host, registry)
         except (OSError, OverflowError) as error:
             ends.set()
-            raise OptionError(
-                f"{host} port {port} cannot be used: {error}",
-                remedy="choose another --port, or end what uses it",
-            ) from None
+            raise unusable(host, port, error) from None
         # The first process of a container ignores this signal unless it has a handler.
         before = signal.signal(signal.SIGTERM, lambda *_: ends.set())
         name = f"[{host}]" if ":" in host else host

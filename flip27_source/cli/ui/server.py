@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flip27_source.errors import MissingStateError, OptionError, ProtocolError, said_of
+from flip27_source.errors import MissingStateError, ProtocolError, said_of
 
+from ..commands import unusable
 from .answers import FAILED, NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
@@ -64,9 +65,7 @@ def bound(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        raise OptionError(
-            f"{host} port {port} cannot be used: {error}", remedy="choose another --port, or end what uses it"
-        ) from None
+        raise unusable(host, port, error) from None
 
 
 def server_of(app: Any) -> uvicorn.Server:
