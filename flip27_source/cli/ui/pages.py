@@ -37,6 +37,8 @@ from .sources import Source, Sources
 
 BATCHES, SPLITS = 30, 100
 """How many are on a page."""
+MOST_DRAWN = 24
+"""The tasks in the picture of a batch."""
 MOST_ROWS = 500
 """The longest table of a page without pages: differences, subtasks."""
 HERE = Path(__file__).parent
@@ -195,6 +197,7 @@ class Pages:
             "status": line.status[name],
             "batch": found[name],
             "subtasks": slowest_first[:MOST_ROWS],
+            "drawn": sorted(sorted(counts, key=found[name].reports.__contains__)[:MOST_DRAWN]),
             "counts": counts,
             "remarks": remarks(frame),
             "edits": [edit_said(edit) for edit in raw.edits],
