@@ -17,7 +17,7 @@ from flip27_source.errors import Flip27Error, said_of
 from flip27_source.metrics import catalog
 from flip27_source.metrics.progress import SourceProgress, error_class, progress_of
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
+from flip27_source.snapshots.driver_condition import Condition, DriverCondition
 from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
