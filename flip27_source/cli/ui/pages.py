@@ -27,7 +27,7 @@ from flip27_source.state_tables.views import VIEWS
 
 from ..rendering import counted
 from ..state.diff import Point, changes
-from ..watch.facts import facts
+from ..watch.facts import RUNBOOK, facts
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
 from ..watch.view import Batch, bounds_of
@@ -104,6 +104,7 @@ class Pages:
             ask_token=None if looks_with is None or interval_s is None else self.ask_token,
             form_token=None,
             value_of=value_of,
+            RUNBOOK=RUNBOOK,
         )
 
     def allow_edits(self, form_token: str) -> None:
