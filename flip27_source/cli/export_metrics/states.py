@@ -1,7 +1,8 @@
 """States: the metrics of queries from their states alone, so that they outlive the queries' processes.
 
 Each location has a thread that looks at it: a store that is slow or gone does not delay the others, and a
-scrape reads what the last looks have found.
+scrape reads what the last looks have found. Unlike the page, which looks when somebody opens it and says what
+cannot be read, a scrape must not wait, and numbers outlast a store's short outage.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class StoredSource:
     """One lineage as one look has seen it.
 
     Attributes:
-        key: the location of its state, and its name. uid: of its source.
+        key: of its place. uid: of its source.
         batch_id: of the newest complete batch; None unless Spark's checkpoint was given.
     """
 
@@ -63,7 +64,7 @@ class StoredSource:
         if reported is None and frame.event_time_lag_s is not None:
             reported = frame.at - dt.timedelta(seconds=frame.event_time_lag_s)
         return cls(
-            key=(lineage.parent or place.location, lineage.name),
+            key=place.key(history),
             uid=uid,
             driver=driver,
             frame=frame,

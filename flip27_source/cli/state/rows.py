@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,10 @@ class Place(OptionGroup):
         )
         return [History(lineage.store(storage, opened), lineage, counts, watch) for lineage in lineages]
 
+    def key(self, history: History) -> tuple[str, str]:
+        """What tells a lineage from all others: the location of its state, and its name."""
+        return history.lineage.parent or self.location, history.lineage.name
+
     def history(self) -> History:
         """The history of the only lineage.
 
@@ -77,6 +82,21 @@ class Place(OptionGroup):
                 remedy="choose one with --lineage, or give its directory",
             )
         return histories[0]
+
+
+def places_of(checkpoints: Sequence[str], states: Sequence[str], files: FileSystem) -> list[Place]:
+    """The places of checkpoint locations, whose states are there or among the others, and those of states.
+
+    Raises:
+        OptionError: there is none.
+    """
+    if not (checkpoints or states):
+        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
+    beside, alone = StoredState(state_locations=list(states), files=files), StoredState(files=files)
+    return [
+        *(Place(location=at, stored=beside) for at in checkpoints),
+        *(Place(location=at, stored=alone) for at in states),
+    ]
 
 
 @dataclass(slots=True)
