@@ -97,7 +97,6 @@ ACKNOWLEDGEMENTS = {
 def completion_of(
     pending: PendingCheckpoint[Any] | None, checkpoint_id: int, newest_id: int
 ) -> CheckpointCall:
-    """The call that the completion of a checkpoint is."""
     if checkpoint_id > newest_id:
         return CheckpointCall.COMPLETE_UNSEEN
     if pending is None or pending.checkpoint_id != checkpoint_id:

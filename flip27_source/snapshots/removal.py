@@ -77,7 +77,6 @@ class LineageRemoval:
             )
 
     def give_back(self) -> None:
-        """The lineage stays as it is."""
         if self._epoch is not None:
             self._epoch.give_back()
 
