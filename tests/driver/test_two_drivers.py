@@ -261,6 +261,22 @@ def test_an_older_copy_that_repeats_a_batch_does_not_stop_the_driver_that_has_go
     driver.close()
 
 
+def test_an_older_copy_that_may_be_continued_claims_the_state_while_it_repeats_a_batch(tmp_path: Path) -> None:
+    """Otherwise `flip27 retire` would remove the state of a query that runs."""
+    query = FileQuery(tmp_path, allowRolledBackCheckpoint="true")
+    query.land("a")
+    copied = query.batch()
+    for name in "bc":
+        query.land(name)
+        query.batch()
+    (lineage,) = query.checkpoint.glob("flip27/*")
+    epochs = set(lineage.glob("drivers/*"))
+    of_copy = repeating(query, INITIAL, copied)
+    assert set(lineage.glob("drivers/*")) - epochs
+    of_copy.latest_offset(copied, None)
+    of_copy.close()
+
+
 def test_a_repeated_batch_without_its_state_writes_nothing_to_the_location(tmp_path: Path) -> None:
     """Otherwise a state that is moved back would be moved into what was written."""
     query = FileQuery(tmp_path)
