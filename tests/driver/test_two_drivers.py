@@ -261,7 +261,9 @@ def test_an_older_copy_that_repeats_a_batch_does_not_stop_the_driver_that_has_go
     driver.close()
 
 
-def test_an_older_copy_that_may_be_continued_claims_the_state_while_it_repeats_a_batch(tmp_path: Path) -> None:
+def test_an_older_copy_that_may_be_continued_claims_the_state_while_it_repeats_a_batch(
+    tmp_path: Path,
+) -> None:
     """Otherwise `flip27 retire` would remove the state of a query that runs."""
     query = FileQuery(tmp_path, allowRolledBackCheckpoint="true")
     query.land("a")
