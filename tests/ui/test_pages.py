@@ -578,7 +578,7 @@ def test_a_record_of_kafka_that_cannot_be_decoded_is_shown_in_hex_and_as_text() 
         assert bytes.fromhex(in_hex).decode(errors="replace") == as_text
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2"])
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2", "markdown_it"])
 def test_a_missing_package_is_named_with_the_extra_that_installs_it(
     missing: str, hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -640,3 +640,14 @@ def test_the_limit_that_has_ended_a_batch_is_said_as_in_watch(tmp_path: Path) ->
         assert said in text_of(found.get(oldest).text)
         assert none in text_of(found.get(newest).text)
         assert said not in text_of(found.get().text)
+
+
+def test_an_error_links_to_its_section_of_the_runbook_which_the_page_has(page: Served) -> None:
+    where = re.search(r'href="(/runbook#splitreaderror)"', page.get("/").text)
+    assert where is not None
+    runbook = page.get("/runbook").text
+    assert '<h2 id="splitreaderror">SplitReadError</h2>' in runbook
+    assert "The way past a file that cannot be read: restart the query with" in text_of(runbook)
+    kept = set(re.findall(r'href="([^"]*)"', runbook.partition("<main>")[2]))
+    sections = set(re.findall(r'id="([^"]+)"', runbook))
+    assert {link for link in kept if link[1:] not in sections} == set(), "no links to what is not here"
