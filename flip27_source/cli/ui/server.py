@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -82,7 +84,13 @@ def server_of(app: Any) -> uvicorn.Server:
         http="h11",
         timeout_graceful_shutdown=1,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_interrupted_page)
     return uvicorn.Server(config)
+
+
+def _is_no_interrupted_page(record: logging.LogRecord) -> bool:
+    """At the end pages that still wait are cancelled, which is no error."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 @contextmanager
