@@ -104,6 +104,23 @@ def test_a_batch_that_demands_reports_only_when_it_is_repeated_says_why_it_fails
     assert (batch["rows"], batch["longest_task_ms"]) == (None, None), "no task has reported"
 
 
+def test_a_query_that_does_not_say_that_it_is_alive_is_not_taken_for_the_one_before_it(
+    tmp_path: Path,
+) -> None:
+    failing = FailingQuery.begun(tmp_path, requestInterval="0s")
+    for epoch in (1, 2, 3):
+        if epoch > 1:
+            failing.restart()
+            failing.holder.plan(INITIAL, failing.query.at)
+        shown = failing.shown()
+        assert (shown["condition"], shown["error"]) == ("unknown", None)
+        assert shown["driver"].endswith(f", epoch {epoch}")
+        failing.attempt()
+        failing.holder.close()
+        assert failing.shown()["condition"] == "failed"
+        assert failing.shown()["driver"].endswith(f", epoch {epoch}")
+
+
 def test_a_secret_that_the_limit_of_a_text_cuts_is_not_kept(tmp_path: Path) -> None:
     secret = "a-long-key-of-the-storage"
     failing = FailingQuery.begun(tmp_path, **{"storage.secret": secret})

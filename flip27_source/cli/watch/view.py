@@ -63,6 +63,8 @@ class Frame:
         driver, condition: whether its driver runs, in words and in one word; None if no driver is known.
         unread: why its state cannot be read; None if it can.
         error, remedy: with which its driver has failed, and what to do about it, or about ``unread``.
+        failed_checkpoints, last_failure: how many of its checkpoints have failed, of the newest ten, and when
+            and why the last one.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
@@ -98,6 +100,8 @@ class Frame:
     unread: str | None = None
     error: str | None = None
     remedy: str | None = None
+    failed_checkpoints: int = 0
+    last_failure: str | None = None
     checkpoint_id: int | None = None
     batch_id: int | None = None
     status: str | None = None
@@ -286,6 +290,8 @@ class Watcher:
             condition=driver and driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
+            failed_checkpoints=0 if record is None else len(record.failed),
+            last_failure=None if record is None else record.last_failure,
             looked=self.looked.get(lineage),
             standing=of_driver(history),
         )
