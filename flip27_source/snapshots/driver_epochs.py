@@ -187,7 +187,14 @@ def newest_driver(
     if not listed.epochs:
         return None
     driver = Driver(listed.newest, _record(store, lineage, listed.newest))
-    record, said_ms = driver.record, listed.last_said_ms
+    found = _condition(store, lineage, driver, listed.last_said_ms, heard or Heard(), wall_s() * 1000)
+    return _with_failed_start(store, lineage, found) if listed.newest in listed.failed_starts else found
+
+
+def _condition(
+    store: Store, lineage: str, driver: Driver, said_ms: int | None, heard: Heard, wall_ms: float
+) -> DriverCondition:
+    record = driver.record
     if record is None:
         return DriverCondition(driver, Condition.UNKNOWN, None, said_ms)
     if record.ended_ms is not None:
@@ -195,10 +202,43 @@ def newest_driver(
         return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
         return DriverCondition(driver, Condition.UNKNOWN, None, None)
-    silent_ms = (heard or Heard()).silent_ms(lineage, said_ms, wall_s() * 1000)
+    silent_ms = heard.silent_ms(lineage, said_ms, wall_ms)
     if _is_gone(store, lineage, driver, said_ms) or silent_ms > _PATIENCE_MS:
         return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
     return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
+
+
+def _with_failed_start(store: Store, lineage: str, found: DriverCondition) -> DriverCondition:
+    """With the error of a run that was to follow a driver, and has ended before it drove."""
+    if found.condition is Condition.RUNNING:
+        return found
+    start = _decoded(store, file_names.failed_start_file(lineage, found.driver.epoch))
+    if start is None or start.ended_ms is None or start.ended_ms < (found.said_ms or 0):
+        return found  # the driver was alive then, and went on
+    if found.driver.record is not None:
+        start = msgspec.structs.replace(
+            found.driver.record,
+            host=start.host,
+            process=start.process,
+            started_ms=start.started_ms,
+            ended_ms=start.ended_ms,
+            error=start.error,
+            remedy=start.remedy,
+        )
+    driver = found.driver._replace(record=start)
+    if found.condition is Condition.UNKNOWN:
+        return found._replace(driver=driver)
+    return DriverCondition(driver, Condition.FAILED, start.ended_ms, start.ended_ms)
+
+
+def keep_failed_start(
+    store: Store, lineage: str, started_ms: int, now_ms: int, error: BaseException, process: int
+) -> None:
+    """Record the error of a run that has ended before it drove a lineage, beside the newest driver."""
+    newest = _listed(store, lineage).newest
+    if newest:  # otherwise nothing may be there any more
+        start = DriverRecord(host=_host(), process=process, started_ms=started_ms).ended(now_ms, error)
+        store.replace(file_names.failed_start_file(lineage, newest), _encoded(start))
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -260,6 +300,7 @@ class DriverEpoch:
                 LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
         self._older_renewals = taken.renewals
+        self._failed_starts = taken.failed_starts
 
     @property
     def started_ms(self) -> int:
@@ -291,6 +332,8 @@ class DriverEpoch:
         """Only once this driver may drive: a claim in vain must not make a living driver seem lost."""
         while self._older_renewals:
             self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
+        while self._failed_starts:
+            self._forget(file_names.failed_start_file(self.lineage, self._failed_starts.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
@@ -485,10 +528,14 @@ class DriverWatch:
 
 
 class _Listed(NamedTuple):
-    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms."""
+    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms.
+
+    ``failed_starts``: the epochs after whose driver a run has failed at its start.
+    """
 
     epochs: list[int]
     renewals: list[tuple[int, int]]
+    failed_starts: list[int]
 
     @property
     def newest(self) -> int:
@@ -505,6 +552,7 @@ def _listed(store: Store, lineage: str) -> _Listed:
     return _Listed(
         [epoch for name in names if (epoch := file_names.parse_number(name)) is not None],
         [renewal for name in names if (renewal := file_names.parse_renewal(name)) is not None],
+        [epoch for name in names if (epoch := file_names.parse_failed_start(name)) is not None],
     )
 
 
@@ -513,8 +561,12 @@ def _encoded(record: DriverRecord) -> bytes:
 
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+    return _decoded(store, file_names.driver_file(lineage, epoch))
+
+
+def _decoded(store: Store, file: str) -> DriverRecord | None:
     try:
-        return decode_json(store.read_surely(file_names.driver_file(lineage, epoch)), DriverRecord)
+        return decode_json(store.read_surely(file), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

@@ -104,9 +104,7 @@ def test_a_batch_that_demands_reports_only_when_it_is_repeated_says_why_it_fails
     assert (batch["rows"], batch["longest_task_ms"]) == (None, None), "no task has reported"
 
 
-def test_a_query_that_does_not_say_that_it_is_alive_is_not_taken_for_the_one_before_it(
-    tmp_path: Path,
-) -> None:
+def test_a_query_that_does_not_say_that_it_is_alive_is_not_taken_for_the_last_one(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path, requestInterval="0s")
     for epoch in (1, 2, 3):
         if epoch > 1:

@@ -220,7 +220,8 @@ _HISTORY_COLUMNS = (
     "waiting", "quarantined", "document_bytes", "segment_bytes", "edits",
 )  # fmt: skip
 _OVERVIEW_NUMBERS = (
-    "batch_id", "created_at", "splits", "files", "waiting", "actions", "delayed_actions", "document_bytes", "segment_bytes", "restored_from",
+    "batch_id", "created_at", "splits", "files", "waiting", "actions", "delayed_actions", "document_bytes",
+    "segment_bytes", "restored_from",
 )  # fmt: skip
 _MOST_DETAILS = 20
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}

@@ -35,7 +35,8 @@ _UNDELIVERED = ("quarantined", "ignored", "data lost")
     group,
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
-    "failed_checkpoints, last_failure, checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
+    "failed_checkpoints, last_failure, checkpoint_id, batch_id, status, created_at, complete_id, "
+    "complete_at, lag_s, event_time_lag_s, "
     "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
     "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), event_time (latest_us, "
     "middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, "
