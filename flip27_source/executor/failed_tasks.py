@@ -23,6 +23,8 @@ from .split_read import Item
 
 _PATIENCE_S = 5.0
 """How long a failing task waits until its failure is stored."""
+READ_BEFORE = "An attempt before this one had read all splits of this task."
+"""A note in the error of an attempt that has found a report."""
 
 
 def recorded(
@@ -59,6 +61,7 @@ def _keep(source: Source, planned: PlannedSubtask, context: SourceReaderContext,
         host=socket.gethostname(),
         error=what,
         remedy=remedy,
+        again=READ_BEFORE in getattr(error, "__notes__", ()),
     )
     _at_state(source, planned, partial(keep_failure, failure=failure))
 

@@ -24,7 +24,12 @@ _MOST_KEPT = 4
 
 
 class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A failed attempt of a task. Attributes: at_ms: by the clock of its host. epoch: its driver's."""
+    """A failed attempt of a task.
+
+    Attributes:
+        at_ms: by the clock of its host. epoch: its driver's.
+        again: whether it read again what an attempt before it had read and reported.
+    """
 
     at_ms: int
     epoch: int = 0
@@ -33,6 +38,7 @@ class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     host: str
     error: str
     remedy: str | None = None
+    again: bool = False
 
 
 def keep_failure(store: Store, lineage: str, name: CheckpointName, failure: TaskFailure) -> None:
@@ -70,7 +76,8 @@ def newest_failure(
 
     Args:
         epoch: of the driver; the failures of earlier ones do not count.
-        reported: subtasks whose splits are read, whichever of their attempts have failed.
+        reported: subtasks whose splits are read, whichever of their attempts have failed, unless these were
+            to read them again.
 
     Raises:
         StateError: the store does not answer; that tasks of another user have left what is closed to this one
@@ -78,11 +85,9 @@ def newest_failure(
     """
     try:
         for _, subtask, file in reversed(_failures(store, lineage, name)):
-            if subtask in reported:
-                continue
             with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
                 failure = decode_json(store.read(file), TaskFailure)
-                if failure.epoch >= epoch:
+                if failure.epoch >= epoch and (failure.again or subtask not in reported):
                     return failure
     except StateError as error:
         if cause_of_failed_access(error) is not PERMISSION:

@@ -358,8 +358,6 @@ class History:
         if document is None or line.status[line.names[-1]] == COMPLETE:
             return found
         reported = self.reports.get(line.names[-1], ())
-        if len(reported) >= len(document.raw.plan):
-            return found  # every task has read its splits
         epoch = found.driver.epoch
         failure = newest_failure(store, self.lineage.folder, line.names[-1], epoch, reported)
         if failure is None:
