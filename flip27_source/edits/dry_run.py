@@ -57,7 +57,8 @@ class EditPlan:
     Attributes:
         changes: split by split, as of the newest checkpoint.
         notes: further consequences of the edit.
-        at: that checkpoint. waiting: the ids of the edits that waited, and are applied first.
+        at: that checkpoint. line: the checkpoints that were retained then. waiting: the ids of the edits that
+            waited, and are applied first.
         dropped_actions: number of side effects that are dropped because their data is read again.
     """
 
@@ -66,6 +67,7 @@ class EditPlan:
     notes: tuple[str, ...]
     lineage: Lineage
     at: CheckpointName
+    line: tuple[CheckpointName, ...]
     waiting: tuple[str, ...] = ()
     dropped_actions: int = 0
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -189,6 +191,7 @@ def _shown(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
         ),
         lineage=copy.lineage,
         at=copy.name,
+        line=copy.line.names,
         waiting=tuple(edit.request_id for edit in copy.waiting_edits),
         dropped_actions=edited.dropped_actions,
         storage_options=copy.storage_options,

@@ -242,7 +242,7 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("to", "first"), [("earliest", 0), ("latest", None), ("+5", 15), ('{"next": 80}', 80)]
+    ("to", "first"), [("earliest", 0), ("latest", None), ("+15", 25), ('{"next": 80}', 80)]
 )
 def test_chosen_partitions_move_while_the_query_reads_on(to: str, first: int | None, tmp_path: Path) -> None:
     source = partitions(tmp_path)
