@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -173,6 +174,29 @@ def test_a_form_that_is_not_complete_is_refused_with_the_reason(
         else:
             assert said in shown.text
     assert source.request_files() == []
+
+
+def test_times_without_a_zone_are_utc_as_all_times_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = files(tmp_path, "abcdef")
+    source.engine.now_ms = 1_767_434_400_000  # 2026-01-03T10:00Z
+    for _ in range(3):
+        source.batch()
+        source.engine.now_ms += 3_600_000
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        with editor(Path(source.state)) as page:
+            for zone in ("", "Z"):
+                shown = page.dry_run("replay", which="all", since=f"2026-01-03T11:00{zone}")
+                assert shown.word == "replay 4"
+                assert "glob *; since 2026-01-03T11:00:00+00:00" in shown.text
+            assert page.dry_run("rewind", time="2026-01-03 11:30").word == "rewind to 2"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    source.engine.stop()
 
 
 def test_a_source_is_rewound_to_a_checkpoint_that_is_chosen(source: Edited) -> None:
