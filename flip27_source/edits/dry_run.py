@@ -293,7 +293,7 @@ def _candidates(copy: StateCopy, request: EditRequest, selection: Selection) -> 
         case EditOperation.SKIP:
             return selection.chosen(to_be_read(copy), "that waits to be read")
         case EditOperation.SET_POSITION:
-            return selection.chosen(live(copy), "that is live")
+            return selection.chosen(live(copy, selection.asked.split_ids), "that is live")
         case EditOperation.QUARANTINE_RETRY | EditOperation.QUARANTINE_DROP:
             all_of_them = list(quarantined(copy))
             wanted = {item.split_id for item in selection.chosen(all_of_them, "that is quarantined")}

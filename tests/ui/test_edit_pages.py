@@ -15,13 +15,15 @@ import pytest
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
-from tests.edits.partitions import partitions, read
+from tests.edits.partitions import Partition, Partitions, partitions, read
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
-from tests.ui.editing import Editor, boxes
+from tests.ui.editing import Editor, boxes, field
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
 from tests.ui.served import pages_of, served
 from tests.ui.test_pages import GOLDEN, links, text_of
@@ -99,6 +101,32 @@ def test_confirming_again_submits_nothing_again(source: Edited) -> None:
         assert source.request_files() == []
         assert source.batches() == []
         assert "It was submitted" in text_of(page.site.get(shown.url).text)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 4])
+@pytest.mark.parametrize("ahead_s", [0, 3600])
+def test_an_edit_of_which_the_answer_of_the_store_was_lost_is_submitted_once(
+    ahead_s: int, batches: int, source: Edited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, now_ns = LocalStore.create, time.time_ns
+
+    def loses_the_answer(store: LocalStore, name: str, data: bytes) -> bool:
+        create(store, name, data)
+        raise StateLocationError("the answer was lost")
+
+    with monkeypatch.context() as other:  # whose clock is ahead, so that the times of later edits follow it
+        other.setattr(time, "time_ns", lambda: now_ns() + ahead_s * 10**9)
+        source.ask("skip", splits=[json.loads(name) for name in ids(source, "f")])
+    with editor(Path(source.state)) as page:
+        shown = page.dry_run("replay", which="ticked", split=ids(source, "a"))
+        with monkeypatch.context() as failing:
+            failing.setattr(LocalStore, "create", loses_the_answer)
+            answer = page.post("confirm", {"id": field(shown.page, "id"), "word": shown.word})
+            assert "This was not done" in answer.text
+        rows = [row for _ in range(batches) for row in source.batch() or ()]
+        assert "/edits?sent=" in shown.confirm()
+        rows += [row for batch in source.batches() for row in batch]
+    assert sorted(rows) == ["a", "c", "d", "e"]
 
 
 def test_many_who_confirm_at_once_submit_one_request(source: Edited) -> None:
@@ -263,6 +291,22 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
         assert len(source.request_files()) == 3
         assert read(source) == {"orders/0": [7, 16], "orders/1": [40, 49], "orders/2": [70, 79]}
         assert page.edits().count("applied in checkpoint 2") == 3
+
+
+def test_the_url_of_many_edits_is_as_short_as_that_of_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [Partition(split_id=f"orders/{number}", next=number) for number in range(30)]
+    monkeypatch.setattr(Partitions, "splits", lambda _: many)
+    source = partitions(tmp_path)
+    with editor(Path(source.state)) as page:
+        at = page.dry_run("set-position", which="all", to="-1").confirm()
+        assert len(source.request_files()) == 30
+        assert len(at) < 200
+        text = text_of(page.site.get(at).text)
+        assert text.count("Submitted, ") == 10
+        assert "And more, below." in text
+    source.engine.stop()
 
 
 @pytest.mark.parametrize(
