@@ -15,6 +15,7 @@ from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
+from flip27_source.file_systems.secrets_in_texts import hidden_of_store
 from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
@@ -117,6 +118,7 @@ class _Batch:
             headers=CsvHeaders.of(native.format, options) if native.schema is None else None,
         )
         self._columns = self._batch_columns() if native.schema is None else None
+        self._hide = hidden_of_store(options.own).in_text
         self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
 
@@ -178,7 +180,7 @@ class _Batch:
         if bad or not self._unreadable_files.is_possible or self._is_of_no_file(error):
             return bad
         LOG.warning("batch %d failed, and its files are read one by one to find the cause: %s",
-                     self._batch_id, kept_text(error))  # fmt: skip
+                     self._batch_id, kept_text(error, self._hide))  # fmt: skip
         said = unquote(str(error))  # Spark writes paths as URIs
         named = [file for file in files if _name_of(file) in said]
         bad = list(self._unreadable(named))
@@ -225,7 +227,9 @@ class _Batch:
         return isinstance(error, SplitReadError) or is_of_reading(error)
 
     def _no_access(self, file: FileSplit, error: Exception) -> AccessError | None:
-        return access_error_of_spark(error, f"Spark cannot read {file.path}", name=_name_of(file))
+        return access_error_of_spark(
+            error, f"Spark cannot read {file.path}", name=_name_of(file), hide=self._hide
+        )
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -233,7 +237,7 @@ class _Batch:
         no_access = self._no_access(file, error)
         if no_access is not None:
             return no_access
-        said = kept_text(error)[:_SHOWN_CHARACTERS]
+        said = kept_text(error, self._hide)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
             remedy="check the file; restart the query with onSplitError=quarantine or ignoreCorruptFiles to "
