@@ -44,7 +44,8 @@ class CheckpointLogLines:
         Args:
             hidden: what must not be in the errors of rounds, which runners log.
         """
-        return _WatchedRunner(runner, self._discovered, hidden)
+        self._driving.discovers(None)
+        return _WatchedRunner(runner, self._discovered, self._driving.discovers, hidden)
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
@@ -96,11 +97,18 @@ class CheckpointLogLines:
 
 
 class _WatchedRunner:
-    """An AsyncRunner that calls ``ended`` after each successful round, and masks the errors of others."""
+    """An AsyncRunner that calls ``ended`` after each successful round, and masks the errors of others.
 
-    def __init__(self, runner: AsyncRunner, ended: Callable[[], None], hidden: Hidden) -> None:
+    Args:
+        repeats: takes the pauses of work that is repeated, in seconds.
+    """
+
+    def __init__(
+        self, runner: AsyncRunner, ended: Callable[[], None], repeats: Callable[[float], None], hidden: Hidden
+    ) -> None:
         self._runner = runner
         self._ended = ended
+        self._repeats = repeats
         self._hidden = hidden
 
     def submit(
@@ -111,4 +119,6 @@ class _WatchedRunner:
             self._ended()
             return result
 
+        if period_s is not None:
+            self._repeats(period_s)
         self._runner.submit(self._hidden.in_errors(watched), handler, period_s, retry)

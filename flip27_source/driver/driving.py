@@ -43,7 +43,9 @@ class Driving:
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
         # What the records of this driver show besides; threads replace values, and no key is ever new.
-        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": (), "numbers": {}}
+        self._notes: dict[str, Any] = {
+            "failed": (), "discovered_ms": None, "discovers_every_ms": None, "written": (), "numbers": {},
+        }  # fmt: skip
 
     @property
     def numbers(self) -> Mapping[str, Any]:
@@ -133,6 +135,11 @@ class Driving:
     def discovered(self, now_ms: int) -> None:
         """The enumerator has found out what is new. Runs on any thread."""
         self._notes["discovered_ms"] = now_ms
+
+    def discovers(self, period_s: float | None) -> None:
+        """The enumerator repeats work after such a pause; None: a new one has not said so yet."""
+        longest_ms = max(round((period_s or 0) * 1000), self._notes["discovers_every_ms"] or 0)
+        self._notes["discovers_every_ms"] = None if period_s is None else longest_ms
 
     def told(self, numbers: Mapping[str, Any]) -> None:
         """What progress events tell: the records of this driver tell it to those who read the state."""

@@ -5,6 +5,7 @@ Names, labels and meanings are a contract: dashboards and alerts depend on them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -44,6 +45,11 @@ class Metric:
     doc: str
     kind: Kind = Kind.GAUGE
     by: By = By.BOTH
+
+
+def is_float(value: float) -> bool:
+    """Whether a number is finite as a float."""
+    return abs(value) <= sys.float_info.max
 
 
 _defined: list[Metric] = []
@@ -96,6 +102,11 @@ DRIVER_EPOCH = _stored_of_source(
 )
 DRIVER_HEARD = _stored_of_source(
     "flip27_driver_heard_seconds", "Time since the driver has last said that it is alive, or its end."
+)
+DISCOVERY_OVERDUE = _stored_of_source(
+    "flip27_discovery_overdue_seconds",
+    "For how long the next round of discovery has been overdue, to about a minute; none unless the query runs "
+    "and repeats discovery.",
 )
 BATCH_PENDING = _stored_of_source(
     "flip27_batch_pending",

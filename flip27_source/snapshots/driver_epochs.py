@@ -86,6 +86,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        discovers_every_ms: the pause between two rounds of discovery; None: it is not repeated.
         written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
@@ -99,6 +100,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
+    discovers_every_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 
@@ -155,24 +157,46 @@ class DriverCondition(NamedTuple):
 class Heard:
     """What a reader that looks repeatedly has heard of drivers, so that its clock need not agree with theirs.
 
-    Only the first look at a lineage compares clocks, and one after a pause. After that, a driver is silent
-    from the look on at which its renewal has last changed.
+    Only the first look at a lineage compares clocks. After that, the renewal of a driver that was the newest
+    one when it was seen tells how its clock differs.
     """
 
     def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
         self._steady_s = steady_s
-        # By lineage: the renewal, when it was last looked at, and since when it has not changed.
-        self._seen: dict[str, tuple[int, float, float]] = {}
+        self._seen: dict[str, _Heard] = {}
 
-    def silent_ms(self, lineage: str, said_ms: int, wall_ms: float) -> float:
+    def silent_ms(self, lineage: str, epoch: int, said_ms: int, wall_ms: float) -> float:
         """For how long a driver has been silent whose last renewal is of ``said_ms`` by its own clock."""
-        now_s = self._steady_s()
-        before_ms, looked_s, since_s = self._seen.get(lineage, (None, float("-inf"), 0.0))
-        is_pause = (now_s - looked_s) * 1000 > _PATIENCE_MS
-        if said_ms != before_ms:
-            since_s = now_s - (max(0.0, wall_ms - said_ms) / 1000 if is_pause else 0.0)
-        self._seen[lineage] = said_ms, now_s, since_s
-        return (now_s - since_s) * 1000
+        now_ms = self._steady_s() * 1000
+        ahead_ms = said_ms - now_ms
+        before = self._seen.get(lineage)
+        if before is None:
+            since_ms = now_ms - max(0.0, wall_ms - said_ms)
+        elif (epoch, said_ms) == (before.epoch, before.said_ms):
+            since_ms, ahead_ms = before.since_ms, before.ahead_ms
+        else:
+            since_ms = now_ms
+            if epoch == before.epoch and said_ms - before.ahead_ms >= before.looked_ms:
+                # Otherwise its clock was set back: it has renewed since the last look.
+                ahead_ms = max(ahead_ms, before.ahead_ms)
+                since_ms = said_ms - ahead_ms
+        self._seen[lineage] = _Heard(epoch, said_ms, now_ms, since_ms, ahead_ms)
+        return now_ms - since_ms
+
+
+class _Heard(NamedTuple):
+    """What the last look has heard of a driver.
+
+    Attributes:
+        looked_ms, since_ms: when it was, and since when the driver was silent then, by the steady clock.
+        ahead_ms: by how much the driver's clock is ahead of that one, at least.
+    """
+
+    epoch: int
+    said_ms: int
+    looked_ms: float
+    since_ms: float
+    ahead_ms: float
 
 
 def newest_driver(
@@ -195,7 +219,7 @@ def newest_driver(
         return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
     if said_ms is None:
         return DriverCondition(driver, Condition.UNKNOWN, None, None)
-    silent_ms = (heard or Heard()).silent_ms(lineage, said_ms, wall_s() * 1000)
+    silent_ms = (heard or Heard()).silent_ms(lineage, driver.epoch, said_ms, wall_s() * 1000)
     if _is_gone(store, lineage, driver, said_ms) or silent_ms > _PATIENCE_MS:
         return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
     return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
@@ -214,8 +238,8 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
-            written again; the owner changes their values.
+        notes: values of the record by their names, from ``failed`` on, which it has once it is written
+            again; the owner changes them.
         process: returns the id of this process.
     """
 

@@ -78,10 +78,38 @@ def test_who_looks_repeatedly_needs_no_clock_that_agrees_with_the_drivers(
         batches.now_ms += 10
         batches.holder.cycle.driving.renew()
         assert look(15) is Condition.RUNNING
-    assert [look(15) for _ in range(4)] == [Condition.RUNNING] * 2 + [Condition.LOST] * 2
+    assert [look(15) for _ in range(4)] == [Condition.RUNNING] + [Condition.LOST] * 3
 
 
-def test_after_a_pause_of_looking_the_clocks_decide(batches: Batches) -> None:
+@pytest.mark.parametrize("ahead_s", [-3_600.0, -60.0, 0.0, 60.0, 3_600.0])
+def test_who_looks_once_a_minute_needs_no_clock_that_agrees_with_the_drivers_either(
+    ahead_s: float, batches: Batches
+) -> None:
+    steady = [0.0]
+    heard = Heard(steady_s=lambda: steady[0])
+
+    def look(silent_s: int) -> Condition:
+        batches.now_ms += 1_000 * (60 - silent_s)
+        batches.holder.cycle.driving.renew()
+        batches.now_ms += 1_000 * silent_s
+        steady[0] += 60
+        return seen(batches, after_s=ahead_s, heard=heard).condition
+
+    batches.now_ms += 1_000_000_000
+    look(5)
+    assert {look(silent_s) for silent_s in (9, 0, 3, 30, 1)} == {Condition.RUNNING}
+    assert look(50) is Condition.LOST
+    batches.now_ms -= 7_200_000  # its clock is set back
+    look(0)
+    assert {look(silent_s) for silent_s in (9, 0, 3)} == {Condition.RUNNING}
+    batches.restart()
+    batches.now_ms -= 7_200_000  # on another host
+    batches.trigger()
+    assert {look(silent_s) for silent_s in (9, 0, 3)} == {Condition.RUNNING}
+    assert look(50) is Condition.LOST
+
+
+def test_after_a_pause_of_looking_a_driver_that_has_said_little_meanwhile_is_lost(batches: Batches) -> None:
     steady = [0.0]
     heard = Heard(steady_s=lambda: steady[0])
     assert seen(batches, heard=heard).condition is Condition.RUNNING

@@ -21,18 +21,21 @@ from prometheus_client import CollectorRegistry, generate_latest
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.export_metrics.states import LOOKS_KEPT, StateMetrics
 from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.errors import StateLocationError
 from flip27_source.metrics import CATALOG, QueryMetrics, Sample, export_to_prometheus
-from flip27_source.metrics.catalog import By
+from flip27_source.metrics.catalog import DISCOVERY_OVERDUE, By
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches, two_batches
 from tests.deadline import until
+from tests.driver.batches import Batches
 from tests.metrics.events import FIRST
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
 from tests.snapshots.spark_logs import FileQuery, checkpoint_in
+from tests.toy_sources import EchoReader, Item
 
 INTERVAL_S = 15.0
 
@@ -126,7 +129,10 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
     exported = Exported(orders=query.checkpoint)
     found = exported.look("orders")
     samples = exported.metrics.samples()
-    assert {sample.metric for sample in samples} == {m for m in CATALOG if m.by is not By.LISTENER}
+    while_it_runs = {DISCOVERY_OVERDUE}
+    assert {sample.metric for sample in samples} == {
+        metric for metric in CATALOG if metric.by is not By.LISTENER
+    } - while_it_runs
     assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []
     assert {
         ("flip27_driver_condition", "orders", "files", "failed"): 1,
@@ -150,6 +156,46 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         ("flip27_partition_lag_rows", "orders", "files", "orders-0"): 6,
         ("flip27_enumerator_gauge", "orders", "files", "mine"): 7,
     }.items() <= found.items()
+
+
+class Hangs(DiscoveringEnumerator[Item]):
+    """Finds one item, and never answers again once ``may_go_on`` is cleared."""
+
+    asked = threading.Semaphore(0)
+    may_go_on = threading.Event()
+    position_type = int
+
+    def discover(self, position: int | None) -> Discovery[Item, int]:
+        self.asked.release()
+        assert self.may_go_on.wait(60)
+        return Discovery([Item(split_id="a")] if position is None else [], 1)
+
+
+def test_discovery_that_does_not_end_is_overdue_while_the_query_runs(tmp_path: Path) -> None:
+    options = {"stateLocation": str(tmp_path), "discoveryInterval": "10 milliseconds"}
+    Hangs.may_go_on.set()
+    batches = Batches(Hangs, EchoReader, options, store=LocalStore(str(tmp_path)))
+    overdue = ("flip27_discovery_overdue_seconds", "orders", "Hangs")
+    exported = Exported(orders=tmp_path)
+
+    def after(seconds: int) -> float | None:
+        batches.now_ms += 1000 * seconds
+        batches.holder.cycle.driving.renew()
+        return exported.look("orders").get(overdue)
+
+    batches.now_ms = round(time.time() * 1000)
+    until(lambda: batches.batch() == ["a"])
+    now_ms = batches.now_ms
+    until(lambda: batches.batch() is None and (after(0) or 0) == 0 and batches.now_ms == now_ms)
+    Hangs.may_go_on.clear()
+    until(lambda: Hangs.asked.acquire(timeout=0.1) is False)
+    found = after(1200)
+    assert found is not None
+    assert 1100 < found <= 1200
+    Hangs.may_go_on.set()
+    until(lambda: after(0) == 0)
+    batches.holder.close()
+    assert overdue not in exported.look("orders")
 
 
 def test_a_query_is_running_then_lost_when_it_is_killed_and_running_again(tmp_path: Path) -> None:
