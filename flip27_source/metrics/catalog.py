@@ -105,8 +105,8 @@ DRIVER_HEARD = _stored_of_source(
 )
 DISCOVERY_OVERDUE = _stored_of_source(
     "flip27_discovery_overdue_seconds",
-    "For how long the next round of discovery has been overdue, to about a minute; none unless the query runs "
-    "and repeats discovery.",
+    "For how long the next round of discovery has been overdue, to about a minute; none unless the query "
+    "runs and repeats discovery.",
 )
 BATCH_PENDING = _stored_of_source(
     "flip27_batch_pending",
