@@ -111,9 +111,9 @@ def test_a_state_has_the_numbers_that_the_listener_exports(tmp_path: Path) -> No
     assert {key[0] for key in found} <= {metric.name for metric in CATALOG if metric.by is not By.LISTENER}
 
 
-def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
-    """With everything that a driver can tell, every metric of the exporter has a sample."""
-    query = three_batches(tmp_path)
+def failed_query(root: Path) -> FileQuery:
+    """A query that has failed; its driver has told everything that a driver can tell."""
+    query = three_batches(root)
     numbers = {
         "checkpoint": 3, "planningMs": 10, "writeMs": 20, "restoreMs": 30, "restoreBytes": 40,
         "failedCheckpoints": 2, "lastFailure": "AccessError", "lastFailureAt": "1970-01-01T00:01:30+00:00",
@@ -126,7 +126,12 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
     store, notes = LocalStore(str(query.checkpoint / "flip27")), {"numbers": numbers}
     epoch = DriverEpoch(store, lineage_of(query), 9_000, notes=notes)
     epoch.end(10_000, StateLocationError("no space", remedy="add space"))
-    exported = Exported(orders=query.checkpoint)
+    return query
+
+
+def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
+    """With everything that a driver can tell, every metric of the exporter has a sample."""
+    exported = Exported(orders=failed_query(tmp_path).checkpoint)
     found = exported.look("orders")
     samples = exported.metrics.samples()
     while_it_runs = {DISCOVERY_OVERDUE}
