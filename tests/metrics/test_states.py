@@ -341,6 +341,15 @@ def test_sources_of_one_uid_have_the_names_of_their_lineages(tmp_path: Path) -> 
     assert len(names) == 2
 
 
+def test_what_a_tolerated_failure_of_the_first_checkpoint_has_left_is_no_source(tmp_path: Path) -> None:
+    state = two_batches(tmp_path).checkpoint / "flip27"
+    (lineage,) = state.iterdir()
+    left = shutil.copytree(lineage, state / "files-00000000000000aa")
+    shutil.rmtree(left / "drivers")
+    found = Exported(orders=state).look("orders")
+    assert {key[2] for key in found if len(key) > 2} == {"files"}
+
+
 def test_a_lineage_at_two_locations_is_exported_once_by_the_name_of_the_first(tmp_path: Path) -> None:
     query = two_batches(tmp_path)
     exported = Exported(orders=query.checkpoint, state=query.checkpoint / "flip27")

@@ -83,6 +83,15 @@ class StoredSource:
             yield from source_samples(labels, self.progress, at, complete_at, self.max_event_time, now)
 
 
+def _was_driven(history: History) -> bool:
+    """Whether a query has come as far as to drive the lineage, as far as that is known.
+
+    A query that could not write its first checkpoint begins another lineage.
+    """
+    lineage = history.lineage
+    return history.driver is not None or lineage.batches is not None or lineage.is_savepoint
+
+
 def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
     """The numbers of a lineage: those that the driver told last, and what its state says."""
     assert frame.checkpoint_id is not None
@@ -197,7 +206,8 @@ class StateMetrics:
         is_whole = True
         try:
             for history, frame in watcher.look(self._now(), errors):
-                found.append(StoredSource.of(watcher.place, history, frame))
+                if _was_driven(history):
+                    found.append(StoredSource.of(watcher.place, history, frame))
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the next look may succeed
             is_whole = False
             said.add(self._hide(said_of(error)))
