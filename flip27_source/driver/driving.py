@@ -22,6 +22,8 @@ from .environment import Environment
 
 _CHECKED_FOR_MS = 1000
 _LARGEST_STORED = 2**63 - 1
+_LONG_ASKED_MS = 60_000
+"""From when on a round of discovery is in the record, which is written for it."""
 
 
 class Driving:
@@ -30,6 +32,9 @@ class Driving:
     Args:
         store: the state location; None if there is none, or if no other driver can exist.
         is_renewed: whether :meth:`renew` is called regularly.
+
+    Attributes:
+        asking: the work of the enumerator that is under way, with the time of its beginning.
     """
 
     def __init__(self, store: Store | None, environment: Environment, *, is_renewed: bool) -> None:
@@ -42,9 +47,10 @@ class Driving:
         # When this run has claimed epochs that do not stand: their files may exist all the same.
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
+        self.asking: dict[object, int] = {}
         # What the records of this driver show besides; threads replace values, and no key is ever new.
         self._notes: dict[str, Any] = {
-            "failed": (), "discovered_ms": None, "discovers_every_ms": None, "written": (), "numbers": {},
+            "failed": (), "discovered_ms": None, "asks_since_ms": None, "written": (), "numbers": {},
         }  # fmt: skip
 
     @property
@@ -136,11 +142,6 @@ class Driving:
         """The enumerator has found out what is new. Runs on any thread."""
         self._notes["discovered_ms"] = now_ms
 
-    def discovers(self, period_s: float | None) -> None:
-        """The enumerator repeats work after such a pause; None: a new one has not said so yet."""
-        longest_ms = max(round((period_s or 0) * 1000), self._notes["discovers_every_ms"] or 0)
-        self._notes["discovers_every_ms"] = None if period_s is None else longest_ms
-
     def told(self, numbers: Mapping[str, Any]) -> None:
         """What progress events tell: the records of this driver tell it to those who read the state."""
         self._notes["numbers"] = _storable(numbers)
@@ -158,9 +159,11 @@ class Driving:
 
     def renew(self) -> None:
         """Record that this driver is alive. Runs on any thread."""
-        epoch = self._epoch
+        epoch, now_ms = self._epoch, self._environment.now_ms()
+        since_ms = min(list(self.asking.values()), default=now_ms)
+        self._notes["asks_since_ms"] = since_ms if now_ms - since_ms >= _LONG_ASKED_MS else None
         if epoch is not None:
-            epoch.renew(self._environment.now_ms())
+            epoch.renew(now_ms)
 
     def end(self, error: BaseException | None = None) -> None:
         """The run is over, by an error or without one. What a claim that was given back has left is deleted

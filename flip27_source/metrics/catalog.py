@@ -103,10 +103,10 @@ DRIVER_EPOCH = _stored_of_source(
 DRIVER_HEARD = _stored_of_source(
     "flip27_driver_heard_seconds", "Time since the driver has last said that it is alive, or its end."
 )
-DISCOVERY_OVERDUE = _stored_of_source(
-    "flip27_discovery_overdue_seconds",
-    "For how long the next round of discovery has been overdue, to about a minute; none unless the query "
-    "runs and repeats discovery.",
+DISCOVERY = _stored_of_source(
+    "flip27_discovery_seconds",
+    "For how long the present round of discovery has lasted, if that is more than a minute, otherwise 0; "
+    "none unless the query runs.",
 )
 BATCH_PENDING = _stored_of_source(
     "flip27_batch_pending",

@@ -86,7 +86,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
-        discovers_every_ms: the pause between two rounds of discovery; None: it is not repeated.
+        asks_since_ms: since when a round of discovery has been going on that takes long; None: there is none.
         written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
@@ -100,7 +100,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
-    discovers_every_ms: int | None = None
+    asks_since_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 

@@ -17,7 +17,7 @@ from flip27_source.errors import Flip27Error, said_of
 from flip27_source.metrics import catalog
 from flip27_source.metrics.progress import SourceProgress, error_class, progress_of
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverRecord
+from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
 from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
@@ -127,16 +127,9 @@ def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetim
     if record is not None and record.error is not None:
         yield Sample(catalog.DRIVER_ERROR, (*labels, error_class(record.error) or "unknown"), 1)
     if record is not None and heard_at is not None and driver.condition is Condition.RUNNING:
-        yield from _of_discovery(record, heard_at, labels)
-
-
-def _of_discovery(record: DriverRecord, heard_at: dt.datetime, labels: tuple[str, str]) -> Iterator[Sample]:
-    """How overdue discovery is, by the driver's clock: when it was last heard of."""
-    if record.discovers_every_ms is None:
-        return
-    due = datetime_or_none(max(record.discovered_ms or 0, record.started_ms) + record.discovers_every_ms)
-    if due is not None:
-        yield Sample(catalog.DISCOVERY_OVERDUE, labels, max(0.0, seconds_since(due, heard_at)))
+        # By the driver's clock, when it was last heard of.
+        since = datetime_or_none(record.asks_since_ms) or heard_at
+        yield Sample(catalog.DISCOVERY, labels, max(0.0, seconds_since(since, heard_at)))
 
 
 @dataclass(slots=True)
