@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -23,12 +23,12 @@ from .answers import FAILED, NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
+from .runbook import runbook
 
 
 def application(
     pages: Pages, token: str | None, now: Callable[[], dt.datetime], *, allow_edits: bool = False
 ) -> Any:
-    """The ASGI application."""
     answers = Answers(pages, now)
 
     def page(request: Request) -> str:
@@ -46,6 +46,7 @@ def application(
 
     routes: list[BaseRoute] = [
         Route("/", answers.page(lambda _: pages.overview())),
+        Route("/runbook", lambda _: HTMLResponse(pages.render("runbook.html", text=runbook()))),
         Route("/s/{place}/{lineage}/ask", answers.asked),
         *(edit_routes(pages, answers) if allow_edits else ()),
         Route("/s/{place}/{lineage}/{view}", answers.page(page)),
