@@ -263,13 +263,28 @@ class DriverEpoch:
             )
 
     def give_back(self) -> None:
-        """Delete the claim of a driver that has written nothing."""
-        self._forget(file_names.driver_file(self.lineage, self.epoch))
+        """Delete the claim of a driver that has written nothing; called again, what has remained of it."""
+        for name in {self._file, *self._remaining}:
+            self._forget(name)
+
+    @property
+    def _file(self) -> str:
+        return file_names.driver_file(self.lineage, self.epoch)
+
+    def _is_own(self, record: DriverRecord | None, started_ms: Collection[int]) -> bool:
+        """Whether a record is of this process, and of a claim that was made at one of these times."""
+        if record is None or record.started_ms not in started_ms:
+            return False
+        return (record.host, record.process) == (self._record.host, self._record.process)
 
     def _forget(self, name: str) -> None:
         """Delete a file; it does no harm if it remains until the driver ends."""
         try:
-            self._store.delete(name)
+            # The epoch of a claim whose file was deleted, although with an error, may be that of another.
+            if name != self._file or self._is_own(
+                read_record(self._store, self.lineage, self.epoch), (self.started_ms,)
+            ):
+                self._store.delete(name)
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
             self._remaining.add(name)
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
@@ -291,7 +306,7 @@ class DriverEpoch:
                 return
             self._record, self._is_unwritten = record, True
         while self._is_unwritten:
-            self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
+            self._store.replace(self._file, _encoded(record))
             with self._changing:
                 # A slow renewal may have undone what was written meanwhile, such as the end: write it again.
                 self._is_unwritten = record != self._record
@@ -330,12 +345,7 @@ class DriverEpoch:
         newest = listed_drivers(self._store, self.lineage).newest
         if newest > self.epoch:
             record = read_record(self._store, self.lineage, newest)
-            mine = self._record
-            if (
-                record is not None
-                and (record.host, record.process) == (mine.host, mine.process)
-                and record.started_ms in vain_ms
-            ):
+            if self._is_own(record, vain_ms):
                 return
             raise StaleDriverError(
                 f"another driver ({Driver(newest, record).who}) has taken over {self.lineage} in "
@@ -343,13 +353,12 @@ class DriverEpoch:
                 remedy=STOP_ONE,
             )
         if newest < self.epoch:  # a listing may be late: the file itself decides
-            own = file_names.driver_file(self.lineage, self.epoch)
             try:
-                self._store.read_surely(own)
+                self._store.read_surely(self._file)
             except MissingStateError:
                 raise MissingStateError(
-                    f"{own} is no longer in {self._store.location}: the state was moved or deleted while the "
-                    "query ran",
+                    f"{self._file} is no longer in {self._store.location}: the state was moved or deleted "
+                    "while the query ran",
                     remedy="move the state back, or restore it from a backup, and restart the query",
                 ) from None
 

@@ -10,6 +10,7 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.discovery import DiscoveringEnumerator
 from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.event_time import moment_of
 from tests.mutating import Patch, around
 
 
@@ -44,6 +45,12 @@ def the_delay_leaves_out_what_waits(_: Any, self: Any, waiting: Any) -> Any:
     return [], None
 
 
+@around(HybridEnumerator, "_end_position")
+def buckets_without_rows_hide_that_an_archive_ends(position: Any, self: Any, *given: Any) -> Any:
+    _, rest, _ = given
+    return moment_of(self._until_us) if rest and self._until_us is not None else position(self, *given)
+
+
 CHAIN_MUTATIONS: tuple[Patch, ...] = (
     the_state_has_the_part_before,
     a_part_is_left_after_its_first_batch,
@@ -51,4 +58,5 @@ CHAIN_MUTATIONS: tuple[Patch, ...] = (
     a_part_ends_before_work_is_done,
     the_first_listing_of_a_part_counts,
     the_delay_leaves_out_what_waits,
+    buckets_without_rows_hide_that_an_archive_ends,
 )
