@@ -110,7 +110,8 @@ DISCOVERY = _stored_of_source(
 )
 BATCH_PENDING = _stored_of_source(
     "flip27_batch_pending",
-    "1 if the newest batch is not complete, 0 if it is; known with the query's checkpoint location.",
+    "1 if the batch of the newest checkpoint is not complete, 0 if it is; known with the query's checkpoint "
+    "location.",
 )
 CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "The newest checkpoint.")
 LAG = _of_source("flip27_lag_seconds", "Time since the newest checkpoint was triggered.")

@@ -34,7 +34,7 @@ from tests.driver.batches import Batches
 from tests.metrics.events import FIRST
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
-from tests.snapshots.spark_logs import FileQuery, checkpoint_in
+from tests.snapshots.spark_logs import FileQuery, checkpoint_in, log_batch, log_commit
 from tests.toy_sources import EchoReader, Item
 
 INTERVAL_S = 15.0
@@ -298,6 +298,17 @@ def test_a_state_inside_offsets_has_a_backlog_and_no_driver(tmp_path: Path) -> N
     assert found["flip27_splits", "orders", "files", "finished"] == 2
     assert found["flip27_batch_pending", "orders", "files"] == 0
     assert "flip27_driver_condition" not in {key[0] for key in found}
+
+
+def test_the_newest_batch_may_be_one_without_data_of_the_source(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    for batch_id in (2, 3, 4):  # with data of another source
+        log_batch(query.checkpoint, batch_id, query.at)
+        if batch_id < 4:
+            log_commit(query.checkpoint, batch_id)
+    found = Exported(orders=query.checkpoint).look("orders")
+    assert found["flip27_batch_id", "orders"] == 3
+    assert found["flip27_batch_pending", "orders", "files"] == 0
 
 
 def test_labels_that_are_no_text_do_not_break_the_scrape(tmp_path: Path) -> None:

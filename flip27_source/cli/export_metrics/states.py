@@ -23,7 +23,7 @@ from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
-from ..state.rows import Place, newest_complete
+from ..state.rows import Place
 from ..watch.standing import numbers_of
 from ..watch.view import Frame, Watcher
 
@@ -40,7 +40,8 @@ class StoredSource:
 
     Attributes:
         key: of its place. uid: of its source.
-        batch_id: of the newest complete batch; None unless Spark's checkpoint was given.
+        batch_id: of the query's newest complete batch, which may be one without data of the source; None
+            unless Spark's checkpoint was given.
     """
 
     key: tuple[str, str]
@@ -59,7 +60,6 @@ class StoredSource:
             source = history.source()
             uid = "unknown" if source is None else source.uid
         progress = None if frame.checkpoint_id is None else _progress(history, frame, uid)
-        complete = newest_complete(history.line())
         reported = None if progress is None else progress.max_event_time
         if reported is None and frame.event_time_lag_s is not None:
             reported = frame.at - dt.timedelta(seconds=frame.event_time_lag_s)
@@ -69,7 +69,9 @@ class StoredSource:
             driver=driver,
             frame=frame,
             progress=progress,
-            batch_id=None if complete is None else history.batch_id(complete),
+            batch_id=max(
+                (batch.batch_id for batch in lineage.batches or () if batch.committed), default=None
+            ),
             max_event_time=reported,
         )
 
