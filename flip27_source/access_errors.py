@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from .errors import AccessError, Flip27Error, kept_text, text_of
+from .errors import AccessError, Flip27Error, is_final, kept_text, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +239,8 @@ def _text_of_spark(error: Exception) -> str:
 
 def may_pass(error: BaseException) -> bool:
     """Whether what failed may work the next time, because something outside was asked."""
+    if is_final(error):  # what is gone or damaged, which an OSError may have told
+        return False
     return cause_of_failed_access(error) is not None or any(
         isinstance(link, OSError) for link in _chain(error)
     )

@@ -82,6 +82,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        asks_since_ms: since when a round of discovery has been going on that takes long; None: there is none.
         written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
@@ -95,6 +96,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
+    asks_since_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 
@@ -150,8 +152,8 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
-            written again; the owner changes their values.
+        notes: values of the record by their names, from ``failed`` on, which it has once it is written
+            again; the owner changes them.
         process: returns the id of this process.
     """
 
