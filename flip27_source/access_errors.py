@@ -153,6 +153,11 @@ _DATA = re.compile(
     re.DOTALL,
 )
 """Messages of Spark and its parsers that quote what a file contains."""
+_FRAMES = re.compile(
+    r"\n[ \t]+(?:at [\w.$/]+[.(].*|\.\.\. \d+ (?:more|elided)(?=\n|\Z)"
+    r'|File ".*", line \d+, in .*(?:\n    .*)*)'
+)
+"""Of Java and of Python."""
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
     DISK: r"^INTERNAL: IO Error:",
@@ -219,12 +224,17 @@ def is_of_reading(error: Exception) -> bool:
     return re.search(_READING, text) is not None and re.search(_OF_OPTIONS, _DATA.sub("", text)) is None
 
 
+def without_frames(text: str) -> str:
+    """The text of an error without the frames of stack traces, between which the causes are."""
+    return _FRAMES.sub("", text)
+
+
 def is_of_a_stop(error: Exception) -> bool:
-    """Whether Spark's own readers failed because their query or Spark itself is being stopped."""
-    return re.search(_STOPS, _text_of_spark(error)) is not None
+    """Whether something failed because its query or Spark itself is being stopped."""
+    return any(re.search(_STOPS, _text_of_spark(link)) for link in (error, *_chain(error)))
 
 
-def _text_of_spark(error: Exception) -> str:
+def _text_of_spark(error: BaseException) -> str:
     texts: list[str] = []
     link: Any = error
     while link is not None and len(texts) < _MOST_CAUSES:

@@ -201,6 +201,11 @@ def newest_driver(
     return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
 
 
+def newest_epoch(store: Store, lineage: str) -> int:
+    """The epoch of the newest driver of a lineage; 0 if no driver is known."""
+    return _listed(store, lineage).newest
+
+
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
     """The drivers of a lineage that are known, newest first."""
     for epoch in sorted(_listed(store, lineage).epochs, reverse=True):

@@ -13,7 +13,9 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import LONGEST_KEPT
 from flip27_source.executor.split_read import Item
-from flip27_source.snapshots.file_names import FAILURES
+from flip27_source.snapshots.file_names import FAILURES, CheckpointName
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.snapshots.task_failures import keep_error
 from tests.cli.command_line import flip27
 from tests.executor.failing_query import FailingQuery
 from tests.snapshots.spark_logs import log_commit
@@ -68,6 +70,38 @@ def test_a_task_that_has_reported_has_not_ended_the_query(tmp_path: Path) -> Non
     failing.read(0)
     assert failing.kept == [failure], "another attempt ran at the same time"
     failing.holder.close()
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def keep(failing: FailingQuery, error: Exception, **of: Any) -> None:
+    """As native reads and the listener do, which know of no task."""
+    lineage, _, file = failing.query.at["state"]["file"].split("/")
+    name = CheckpointName.parse(file)
+    assert name is not None
+    keep_error(
+        lambda: LocalStore(str(failing.query.checkpoint / "flip27")),
+        (lineage, name),
+        error,
+        {},
+        epoch=None,
+        **of,
+    )
+
+
+def test_what_has_ended_a_batch_counts_more_than_its_tasks_which_may_all_have_read_their_splits(
+    tmp_path: Path,
+) -> None:
+    failing = FailingQuery.begun(tmp_path, taskReports="always", parallelism="2")
+    failing.attempt(0)
+    failing.repair()
+    failing.read(0)
+    keep(failing, ValueError("the sink is full"))
+    keep(failing, ValueError("an attempt that counts no more"), subtask=0)
+    failing.holder.close()
+    for places in (), ("--state", failing.query.checkpoint / "flip27"):
+        shown = failing.shown(*places)
+        assert (shown["condition"], shown["error"]) == ("failed", "ValueError: the sink is full")
+    log_commit(failing.query.checkpoint, 0)
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
 
 
