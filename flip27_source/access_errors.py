@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from .errors import AccessError, Flip27Error, kept_text, text_of
+from .errors import AccessError, Flip27Error, kept_text, kept_words, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,7 @@ _FRAMES = re.compile(
     r'|File ".*", line \d+, in .*(?:\n    .*)*)'
 )
 """Of Java and of Python."""
+_PACKAGE = re.compile(r"\A(?:[\w$]+\.)+(?=[\w$]+(?:: |\n|\Z))")
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
     DISK: r"^INTERNAL: IO Error:",
@@ -227,6 +228,17 @@ def is_of_reading(error: Exception) -> bool:
 def without_frames(text: str) -> str:
     """The text of an error without the frames of stack traces, between which the causes are."""
     return _FRAMES.sub("", text)
+
+
+def parts_of_spark(text: str) -> tuple[str, str | None]:
+    """The text of an error as stored in the state, and what to do, in Spark's text without frames.
+
+    Spark quotes what Python has raised; the last error is the one that has ended the query.
+    """
+    _, _, last = text.rpartition("Traceback (most recent call last):\n")
+    what, _, rest = last.strip().partition("\n  What to do: ")
+    remedy = rest.partition("\n")[0]
+    return kept_words(_PACKAGE.sub("", what)), kept_words(remedy) or None
 
 
 def is_of_a_stop(error: Exception) -> bool:

@@ -29,10 +29,11 @@ def recorded(
         return open_store(location, storage) if planned.state is None else LocalStore(planned.state)
 
     subtask, attempt = context.subtask_id, context.attempt_number
+    keep = partial(keep_error, secrets=storage, epoch=planned.epoch, subtask=subtask, attempt=attempt)
     try:
         yield from items
     except Exception as error:
-        keep_error(state, document, error, storage, epoch=planned.epoch, subtask=subtask, attempt=attempt)
+        at_batch(state, document, storage, partial(keep, error=error))
         raise
     if attempt:
         at_batch(state, document, storage, partial(forget_failures, subtask=subtask))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
 from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
-from flip27_source.snapshots.task_failures import keep_error
+from flip27_source.snapshots.task_failures import at_batch, keep_error
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 from .batch_columns import BatchColumns
@@ -127,13 +128,17 @@ class _Batch:
         except Exception as error:
             document, location = self._planned.document, self._source.state_location
             if not (document is None or location is None or is_of_a_stop(error)):
-                planned, storage = self._planned.planned, self._options.own.with_prefix("storage.")
-                keep_error(
-                    lambda: open_store(location, storage),
+                planned, given = self._planned.planned, self._native.options
+                at_batch(
+                    lambda: open_store(location, self._options.own.with_prefix("storage.")),
                     document,
-                    self._with_its_file(error),
-                    self._native.options,
-                    epoch=None if planned is None else planned.epoch,
+                    given,
+                    partial(
+                        keep_error,
+                        error=self._with_its_file(error),
+                        secrets=given,
+                        epoch=None if planned is None else planned.epoch,
+                    ),
                 )
             raise
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from ..access_errors import PERMISSION, cause_of_failed_access, without_frames
+from ..access_errors import PERMISSION, cause_of_failed_access, parts_of_spark, without_frames
 from ..errors import CorruptStateError, MissingStateError, StateError, kept_parts
 from ..file_systems.secrets_in_texts import Hidden
+from ..file_systems.url_credentials import masked
 from ..log import LOG
 from ..values.stored_json import decode_json
 from . import file_names
@@ -50,44 +51,6 @@ class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     remedy: str | None = None
 
 
-def keep_error(
-    open_state: Callable[[], Store],
-    document: tuple[str, CheckpointName],
-    error: BaseException,
-    secrets: Mapping[str, Any],
-    *,
-    epoch: int | None,
-    subtask: int | None = None,
-    attempt: int = 0,
-) -> None:
-    """Store why a batch or an attempt of a task has failed, if the state can be reached from here.
-
-    Args:
-        open_state: opens the state location.
-        document: lineage and document of the batch.
-        secrets: options whose credentials are masked, by name.
-        epoch: the driver's; None for the newest one.
-        subtask: None if the batch was ended by something else than a task of the source.
-    """
-    at_ms = time.time_ns() // 1_000_000
-    hide = Hidden(secrets).in_text
-
-    def keep(store: Store, lineage: str, name: CheckpointName) -> None:
-        what, remedy = kept_parts(error, lambda text: hide(without_frames(text)))
-        failure = TaskFailure(
-            at_ms=at_ms,
-            epoch=newest_epoch(store, lineage) if epoch is None else epoch,
-            subtask=subtask,
-            attempt=attempt,
-            host=socket.gethostname(),
-            error=what,
-            remedy=remedy,
-        )
-        keep_failure(store, lineage, name, failure)
-
-    at_batch(open_state, document, secrets, keep)
-
-
 def at_batch(
     open_state: Callable[[], Store],
     document: tuple[str, CheckpointName],
@@ -96,7 +59,10 @@ def at_batch(
 ) -> None:
     """Act on what the state has of a batch, and wait for it a while: no state may hold whoever fails.
 
-    For the arguments see :func:`keep_error`.
+    Args:
+        open_state: opens the state location.
+        document: lineage and document of the batch.
+        secrets: options whose credentials are masked in what is logged.
     """
 
     def on_thread() -> None:
@@ -117,6 +83,55 @@ def at_batch(
         LOG.info("the state does not have why a batch has failed: %s", error)
     else:
         thread.join(_PATIENCE_S)
+
+
+def keep_error(
+    store: Store,
+    lineage: str,
+    name: CheckpointName,
+    *,
+    error: BaseException | str,
+    secrets: Mapping[str, Any],
+    epoch: int | None = None,
+    subtask: int | None = None,
+    attempt: int = 0,
+    unless: Callable[[], bool] = lambda: False,
+) -> None:
+    """Store why the batch of a document, or an attempt of a task of it, has failed.
+
+    Args:
+        error: or the text of the exception with which Spark has ended the query. It is not stored if
+            something is that says it better: the failure of a task that it quotes, or one of the batch.
+        secrets: options whose credentials are masked, by name.
+        epoch: the driver's; None for the newest one.
+        subtask: None if the batch was ended by something else than a task of the source.
+        unless: whether the newest driver may already be that of a later run.
+
+    Raises:
+        StateError: the store cannot be read or written.
+    """
+    hide = Hidden(secrets).in_text
+    epoch = newest_epoch(store, lineage) if epoch is None else epoch
+    if unless():
+        return
+    if isinstance(error, str):
+        said = masked(hide(without_frames(error)))
+        known = _known(store, lineage, name, epoch)
+        if any(failure.subtask is None or failure.error in said for failure in known):
+            return
+        what, remedy = parts_of_spark(said)
+    else:
+        what, remedy = kept_parts(error, lambda text: hide(without_frames(text)))
+    failure = TaskFailure(
+        at_ms=time.time_ns() // 1_000_000,
+        epoch=epoch,
+        subtask=subtask,
+        attempt=attempt,
+        host=socket.gethostname(),
+        error=what,
+        remedy=remedy,
+    )
+    keep_failure(store, lineage, name, failure)
 
 
 def keep_failure(store: Store, lineage: str, name: CheckpointName, failure: TaskFailure) -> None:
@@ -161,18 +176,25 @@ def newest_failure(
             hides nothing else.
     """
     try:
-        newest_first = reversed(_failures(store, lineage, name))
-        for _, subtask, file in sorted(newest_first, key=lambda failure: failure[1] is not None):
-            if subtask in reported:
-                continue
-            with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
-                failure = decode_json(store.read(file), TaskFailure)
-                if failure.epoch >= epoch:
-                    return failure
+        return next(_known(store, lineage, name, epoch, reported), None)
     except StateError as error:
         if cause_of_failed_access(error) is not PERMISSION:
             raise
     return None
+
+
+def _known(
+    store: Store, lineage: str, name: CheckpointName, epoch: int, reported: Collection[int] = ()
+) -> Iterator[TaskFailure]:
+    """The failures that count and can be read, those of the whole batch first, each with the newest first."""
+    newest_first = reversed(_failures(store, lineage, name))
+    for _, subtask, file in sorted(newest_first, key=lambda failure: failure[1] is not None):
+        if subtask in reported:
+            continue
+        with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
+            failure = decode_json(store.read(file), TaskFailure)
+            if failure.epoch >= epoch:
+                yield failure
 
 
 def _failures(store: Store, lineage: str, name: CheckpointName) -> list[tuple[int, int | None, str]]:

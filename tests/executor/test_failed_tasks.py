@@ -78,14 +78,8 @@ def keep(failing: FailingQuery, error: Exception, **of: Any) -> None:
     lineage, _, file = failing.query.at["state"]["file"].split("/")
     name = CheckpointName.parse(file)
     assert name is not None
-    keep_error(
-        lambda: LocalStore(str(failing.query.checkpoint / "flip27")),
-        (lineage, name),
-        error,
-        {},
-        epoch=None,
-        **of,
-    )
+    store = LocalStore(str(failing.query.checkpoint / "flip27"))
+    keep_error(store, lineage, name, error=error, secrets={}, **of)
 
 
 def test_what_has_ended_a_batch_counts_more_than_its_tasks_which_may_all_have_read_their_splits(
