@@ -158,6 +158,7 @@ _FRAMES = re.compile(
     r'|File ".*", line \d+, in .*(?:\n    .*)*)'
 )
 """Of Java and of Python."""
+_SQLSTATE = re.compile(r"\s{1,3}SQLSTATE: \w{5}\Z")
 _PACKAGE = re.compile(r"\A(?:[\w$]+\.)+(?=[\w$]+(?:: |\n|\Z))")
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
@@ -236,7 +237,7 @@ def parts_of_spark(text: str) -> tuple[str, str | None]:
     Spark quotes what Python has raised; the last error is the one that has ended the query.
     """
     _, _, last = text.rpartition("Traceback (most recent call last):\n")
-    what, _, rest = last.strip().partition("\n  What to do: ")
+    what, _, rest = _SQLSTATE.sub("", last.strip()).partition("\n  What to do: ")
     remedy = rest.partition("\n")[0]
     return kept_words(_PACKAGE.sub("", what)), kept_words(remedy) or None
 
