@@ -160,7 +160,7 @@ class Driving:
         again.
         """
         for claim in self._given_back:
-            claim.end()
+            claim.give_back()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
 

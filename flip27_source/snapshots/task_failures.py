@@ -22,7 +22,7 @@ from ..file_systems.url_credentials import masked
 from ..log import LOG
 from ..values.stored_json import decode_json
 from . import file_names
-from .driver_epochs import newest_epoch
+from .driver_epochs import listed_drivers
 from .file_names import CheckpointName
 from .store import LocalStore, Store
 from .stored_lineage import StoredLineage
@@ -111,7 +111,7 @@ def keep_error(
         StateError: the store cannot be read or written.
     """
     hide = Hidden(secrets).in_text
-    epoch = newest_epoch(store, lineage) if epoch is None else epoch
+    epoch = listed_drivers(store, lineage).newest if epoch is None else epoch
     if unless():
         return
     if isinstance(error, str):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..snapshots.documents import CheckpointDocument, timestamp
-from ..snapshots.driver_epochs import DriverCondition
+from ..snapshots.driver_condition import DriverCondition
 from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
 from ..values.times import event_time

@@ -13,7 +13,8 @@ import pytest
 from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.environment import Environment
 from flip27_source.errors import ContractError, StaleDriverError, StateLocationError
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverEpoch, newest_driver
+from flip27_source.snapshots.driver_condition import Condition
+from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
@@ -158,20 +159,11 @@ def test_the_record_of_the_driver_has_the_failures(batches: Any) -> None:
     batches.now_ms = 7_000
     batches.batch()
     batches.holder.close()
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage)
-    assert found is not None
-    assert found.driver.record is not None
-    (failure,) = found.driver.record.failed
+    record = batches.driver().driver.record
+    assert record is not None
+    (failure,) = record.failed
     assert failure.at_ms >= 7_000
     assert failure.error.startswith("StateLocationError: the bucket does not answer")
-
-
-def condition(batches: Any) -> DriverCondition:
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage, wall_s=lambda: batches.now_ms / 1000)
-    assert found is not None
-    return found
 
 
 def test_a_query_that_is_stopped_in_a_pause_has_not_failed(batches: Any) -> None:
@@ -182,7 +174,7 @@ def test_a_query_that_is_stopped_in_a_pause_has_not_failed(batches: Any) -> None
     with pytest.raises(SystemExit):
         batches.batch()
     batches.holder.close()
-    assert condition(batches).condition is Condition.STOPPED
+    assert batches.driver().condition is Condition.STOPPED
 
 
 @pytest.mark.parametrize("then", ["", "create drivers", "replace drivers"])
@@ -198,7 +190,7 @@ def test_a_driver_in_a_pause_is_alive(batches: Any, then: str) -> None:
         fail(batches, then, 0)
         for work in batches.repeated:
             work()
-        seen.append(condition(batches).condition)
+        seen.append(batches.driver().condition)
         if len(seen) == 1 and then:
             fail(batches, then, 1 + then.startswith("replace"))
 
@@ -214,7 +206,7 @@ def test_a_driver_that_takes_over_in_a_pause_is_not_driven_out(
 ) -> None:
     """Also if this driver has failed to claim its next epoch, or to confirm it, before."""
     batches.batch()
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
+    lineage = batches.lineage
     batches.source_feed.extend(items("b"))
     fail(batches, "create checkpoints", 1)
     batches.store.takes_effect = takes_effect

@@ -25,7 +25,7 @@ QUERY = "00000000-0000-0000-0000-000000000000"
 OF_A_SINK = (
     "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent "
     'call last):\n  File "/a/clientserver.py", line 644, in _call_proxy\n    return_value = getattr(\n'
-    "                   ^^^^^\nValueError: the sink is full\n SQLSTATE: 38000\n\tat py4j.Some.run(Some.java:4)\n"
+    "                   ^^^^^\nValueError: the sink is full\n SQLSTATE: 38000\n\tat a.B.run(B.java:4)\n"
 )
 
 

@@ -80,13 +80,10 @@ def lineage_of(query: FileQuery) -> str:
     return lineage
 
 
-def test_a_state_has_the_numbers_that_the_listener_exports(tmp_path: Path) -> None:
-    landing = tmp_path / "landing"
-    landing.mkdir()
-    for name in "abcde":
-        (landing / name).write_text("1\n")
-    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
-    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state"), "taskReports": "always"})
+def test_a_state_has_the_numbers_that_the_listener_exports(
+    tmp_path: Path, five_files: dict[str, str]
+) -> None:
+    engine = MicroBatchEngine(five_files | {"taskReports": "always"})
     for _ in range(2):
         batch = engine.run_batch()
         assert batch is not None
@@ -438,14 +435,11 @@ def test_the_exporter_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         process.stdout.close()
 
 
-def test_between_two_renewals_of_the_record_the_state_tells_the_backlog(tmp_path: Path) -> None:
+def test_between_two_renewals_of_the_record_the_state_tells_the_backlog(
+    tmp_path: Path, five_files: dict[str, str]
+) -> None:
     """The record tells of the first checkpoint, when more was pending than after the second."""
-    landing = tmp_path / "landing"
-    landing.mkdir()
-    for name in "abcde":
-        (landing / name).write_text("1\n")
-    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
-    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")})
+    engine = MicroBatchEngine(five_files)
     engine.run_batch()
     engine.holder.cycle.driving.renew()
     engine.run_batch()

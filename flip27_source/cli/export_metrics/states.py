@@ -1,7 +1,8 @@
 """States: the metrics of queries from their states alone, so that they outlive the queries' processes.
 
 Each location has a thread that looks at it: a store that is slow or gone does not delay the others, and a
-scrape reads what the last looks have found.
+scrape reads what the last looks have found. Unlike the page, which looks when somebody opens it and says what
+cannot be read, a scrape must not wait, and numbers outlast a store's short outage.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from flip27_source.errors import Flip27Error, said_of
 from flip27_source.metrics import catalog
 from flip27_source.metrics.progress import SourceProgress, error_class, progress_of
 from flip27_source.metrics.query_metrics import Sample, in_order, seconds_since, source_samples
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition
+from flip27_source.snapshots.driver_condition import Condition, DriverCondition
 from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
@@ -38,7 +39,7 @@ class StoredSource:
     """One lineage as one look has seen it.
 
     Attributes:
-        key: the location of its state, and its name. uid: of its source.
+        key: of its place. uid: of its source.
         batch_id: of the newest complete batch; None unless Spark's checkpoint was given.
     """
 
@@ -63,7 +64,7 @@ class StoredSource:
         if reported is None and frame.event_time_lag_s is not None:
             reported = frame.at - dt.timedelta(seconds=frame.event_time_lag_s)
         return cls(
-            key=(lineage.parent or place.location, lineage.name),
+            key=place.key(history),
             uid=uid,
             driver=driver,
             frame=frame,

@@ -19,7 +19,7 @@ from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
 from ..rendering import Answer, Hide, counted
-from ..state.rows import Place, StoredState
+from ..state.rows import places_of
 from ..watch.look import Looking
 
 group = typer.Typer()
@@ -71,13 +71,7 @@ def ui(
     files: FileSystem,
 ) -> Answer:
     """Show on a web page whether sources run, what failed, the backlog, batches, splits and checkpoints."""
-    if not (state or checkpoint):
-        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
-    beside = StoredState(state_locations=state, files=files)
-    places = [
-        *(Place(location=at, stored=beside) for at in checkpoint or ()),
-        *(Place(location=at, stored=StoredState(files=files)) for at in state or ()),
-    ]
+    places = places_of(checkpoint or (), state or (), files)
     token = _token(host, token_env)
     given = looking.options(files.storage)
     hidden = Hidden({"token": token, **source_options(None, files.storage), **(given or {})})

@@ -268,7 +268,6 @@ class Pages:
         return found
 
     def _batches_of(self, source: Source, page: Page) -> dict[CheckpointName, Batch]:
-        """The batches of the splits on a page."""
         names = {item.name for item in page.splits if item.name is not None}
         return dict(self.sources.batches(source, sorted(names)))
 

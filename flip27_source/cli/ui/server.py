@@ -29,7 +29,6 @@ from .runbook import runbook
 def application(
     pages: Pages, token: str | None, now: Callable[[], dt.datetime], *, allow_edits: bool = False
 ) -> Any:
-    """The ASGI application."""
     answers = Answers(pages, now)
 
     def page(request: Request) -> str:

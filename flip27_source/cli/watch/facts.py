@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flip27_source import errors
-from flip27_source.snapshots.driver_epochs import Condition
+from flip27_source.snapshots.driver_condition import Condition
 from flip27_source.state_tables.history import COMPLETE
 
 from ..rendering import ago, counted

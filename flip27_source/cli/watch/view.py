@@ -18,7 +18,7 @@ from flip27_source.coordination.event_time_order import EventTimeProgress
 from flip27_source.coordination.subtask_reports import SplitStatus
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.documents import CheckpointDocument, timestamp
-from flip27_source.snapshots.driver_epochs import Condition
+from flip27_source.snapshots.driver_condition import Condition
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.source_progress import ProgressTable
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
