@@ -13,7 +13,9 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import LONGEST_KEPT, QuarantineError
 from flip27_source.executor.split_read import Item
-from flip27_source.snapshots.file_names import FAILURES
+from flip27_source.snapshots.file_names import FAILURES, CheckpointName
+from flip27_source.snapshots.store import LocalStore
+from flip27_source.snapshots.task_failures import keep_error
 from tests.cli.command_line import flip27
 from tests.executor.failing_query import FailingQuery
 from tests.snapshots.spark_logs import log_commit
@@ -117,6 +119,32 @@ def test_a_query_that_does_not_say_that_it_is_alive_is_not_taken_for_the_last_on
         failing.holder.close()
         assert failing.shown()["condition"] == "failed"
         assert failing.shown()["driver"].endswith(f", epoch {epoch}")
+
+
+def keep(failing: FailingQuery, error: Exception, **of: Any) -> None:
+    """As native reads and the listener do, which know of no task."""
+    lineage, _, file = failing.query.at["state"]["file"].split("/")
+    name = CheckpointName.parse(file)
+    assert name is not None
+    store = LocalStore(str(failing.query.checkpoint / "flip27"))
+    keep_error(store, lineage, name, error=error, secrets={}, **of)
+
+
+def test_what_has_ended_a_batch_counts_more_than_its_tasks_which_may_all_have_read_their_splits(
+    tmp_path: Path,
+) -> None:
+    failing = FailingQuery.begun(tmp_path, taskReports="always", parallelism="2")
+    failing.attempt(0)
+    failing.repair()
+    failing.read(0)
+    keep(failing, ValueError("the sink is full"))
+    keep(failing, ValueError("an attempt that counts no more"), subtask=0)
+    failing.holder.close()
+    for places in (), ("--state", failing.query.checkpoint / "flip27"):
+        shown = failing.shown(*places)
+        assert (shown["condition"], shown["error"]) == ("failed", "ValueError: the sink is full")
+    log_commit(failing.query.checkpoint, 0)
+    assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
 
 
 def test_a_secret_that_the_limit_of_a_text_cuts_is_not_kept(tmp_path: Path) -> None:
