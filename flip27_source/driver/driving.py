@@ -6,6 +6,7 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..errors import kept_words
@@ -15,6 +16,7 @@ from ..snapshots.driver_epochs import (
     DriverEpoch,
     FailedCheckpoint,
     WrittenCheckpoint,
+    keep_failed_start,
 )
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
@@ -44,6 +46,7 @@ class Driving:
         self._epoch: DriverEpoch | None = None
         self._before: DriverEpoch | None = None
         self._given_back: list[DriverEpoch] = []
+        self._began_ms = environment.now_ms()
         # When this run has claimed epochs that do not stand: their files may exist all the same.
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
@@ -165,14 +168,23 @@ class Driving:
         if epoch is not None:
             epoch.renew(now_ms)
 
-    def end(self, error: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None, lineage: str | None) -> None:
         """The run is over, by an error or without one. What a claim that was given back has left is deleted
         again.
+
+        Args:
+            lineage: the one that was to be driven, if it has not come to that.
         """
         for claim in self._given_back:
             claim.give_back()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
+        elif self._store is not None and lineage is not None and error is not None:
+            with suppress(Exception):  # must not hide the error that stops the query
+                process = self._environment.process()
+                keep_failed_start(
+                    self._store, lineage, self._began_ms, self._environment.now_ms(), error, process
+                )
 
 
 def _storable(value: Any) -> Any:

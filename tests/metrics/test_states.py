@@ -462,7 +462,8 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
         requests.append(dict(counting.requests))
         if look == 2:
             engine.stop()
-    assert [sum(found.values()) for found in requests] == [28, 6, 6, 6], requests
+    # Without Spark's log it is not known that its batch is complete: a task may have ended it.
+    assert [sum(found.values()) for found in requests] == [28, 6, 6, 8], requests
     assert all(found.keys() <= {"GET", "LIST", "HEAD"} for found in requests)
     counting.requests.clear()
     exported.metrics.samples()

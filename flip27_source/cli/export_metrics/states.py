@@ -206,7 +206,7 @@ class StateMetrics:
                     found.append(StoredSource.of(watcher.place, history, frame))
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the next look may succeed
             is_whole = False
-            said.add(self._hide(said_of(error)))
+            said.add(said_of(error, self._hide))
         said |= {self._hide(f"{lineage}: {error}") for lineage, error in errors.items()}
         at_s = self._steady_s()
         with self._lock:
