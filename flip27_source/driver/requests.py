@@ -285,7 +285,13 @@ class Requests:
             try:
                 if problem is not None:
                     LOG.error("the savepoint requested in %s could not be taken: %s", request.target, problem)
-                    self._mark(self._folder, request.request_id, SAVEPOINT, request.target, said_of(problem))
+                    self._mark(
+                        self._folder,
+                        request.request_id,
+                        SAVEPOINT,
+                        request.target,
+                        said_of(problem, self._hidden.in_text),
+                    )
                 self._folder.forget(request.request_id)
             except StateError as error:
                 LOG.warning("an answered request could not be deleted: %s", error)
@@ -314,4 +320,4 @@ class Requests:
         )
 
     def _reason(self, error: Exception) -> str:
-        return kept_words(self._hidden.in_text(said_of(error)))
+        return kept_words(said_of(error, self._hidden.in_text))

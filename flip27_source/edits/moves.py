@@ -35,9 +35,12 @@ def plan_moves(copy: StateCopy, moves: Mapping[str, Move], *, why: str, who: str
     Raises:
         EditError: a position is not possible, or is where the split stands already.
     """
+    standing = {split.split_id: split for split in copy.standing.ledger.live}
     together: dict[bytes, tuple[Mapping[str, Any] | NamedPosition, list[str]]] = {}
     for split_id, move in moves.items():
-        position = _shifted(copy, split_id, move.rows) if isinstance(move, Shift) else move
+        position = (
+            _shifted(copy, split_id, standing.get(split_id), move.rows) if isinstance(move, Shift) else move
+        )
         key = msgspec.json.encode(position, order="sorted")
         together.setdefault(key, (position, []))[1].append(split_id)
     return [
@@ -53,10 +56,9 @@ def plan_moves(copy: StateCopy, moves: Mapping[str, Move], *, why: str, who: str
     ]
 
 
-def _shifted(copy: StateCopy, split_id: str, rows: int) -> NamedPosition:
+def _shifted(copy: StateCopy, split_id: str, now: Any, rows: int) -> NamedPosition:
     """The position so many rows away."""
     first = fields_at(NamedPosition(offset=0), copy)
-    now = next((split for split in copy.standing.ledger.live if split.split_id == split_id), None)
     if now is None:
         return NamedPosition(offset=0)  # the dry run says that it is not live
     stands: dict[str, Any] = msgspec.json.decode(copy.text_of(now))

@@ -347,24 +347,22 @@ class History:
         if found is None or found.driver.record is None:
             return found
         has_ended = found.condition in (Condition.STOPPED, Condition.LOST)
-        return self._with_failed_task(self._store, found, found.driver.record) if has_ended else found
+        return self._with_failure(self._store, found, found.driver.record) if has_ended else found
 
-    def _with_failed_task(
-        self, store: Store, found: DriverCondition, record: DriverRecord
-    ) -> DriverCondition:
-        """With the error of the task on which its query has ended: Spark does not tell it to the driver."""
+    def _with_failure(self, store: Store, found: DriverCondition, record: DriverRecord) -> DriverCondition:
+        """With the error on which its query has ended: Spark does not tell it to the driver."""
         line = self.line()
         document = self.head(line)
         if document is None or line.status[line.names[-1]] == COMPLETE:
             return found
         reported = self.reports.get(line.names[-1], ())
-        if len(reported) >= len(document.raw.plan):
-            return found  # every task has read its splits
         epoch = found.driver.epoch
         failure = newest_failure(store, self.lineage.folder, line.names[-1], epoch, reported)
         if failure is None:
             return found
-        known = found.condition is Condition.STOPPED and self.lineage.batches is not None
+        # Spark may have tried a task again, and its batch may be complete.
+        is_batch = failure.subtask is None
+        known = is_batch or (found.condition is Condition.STOPPED and self.lineage.batches is not None)
         record = msgspec.structs.replace(record, error=failure.error, remedy=failure.remedy)
         condition = Condition.FAILED if known else found.condition
         return found._replace(driver=found.driver._replace(record=record), condition=condition)

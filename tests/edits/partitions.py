@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_mixins import NamedPosition, NamesPositions
-from flip27_source.errors import EditError
+from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.source_progress import ProgressTable, TellsProgress
 from flip27_source.split import SplitSize
@@ -78,11 +78,20 @@ class Numbers(SplitReader[Partition]):
         yield from ((split.split_id, number) for number in range(split.next, split.end or 0))
 
 
-def partitions(folder: Path) -> Edited:
+class Unreadable(Numbers):
+    """Cannot read the first partition."""
+
+    def read(self, split: Partition) -> Iterator[tuple[str, int]]:
+        if split.split_id == "orders/0":
+            raise SplitReadError("it is damaged", remedy="repair it")
+        yield from Numbers.read(self, split)
+
+
+def partitions(folder: Path, reader: type[Numbers] = Numbers, **options: str) -> Edited:
     """A query that has read one batch: 0 to 9 of each partition."""
     schema = pa.schema([("partition", pa.string()), ("number", pa.int64())])
-    options = {"enumerator": f"{__name__}:Partitions"}
-    source = Edited(folder, options, reader=Numbers, schema=schema)
+    given = {"enumerator": f"{__name__}:Partitions", **options}
+    source = Edited(folder, given, reader=reader, schema=schema)
     source.batch()
     return source
 

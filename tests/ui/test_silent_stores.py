@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 import pyarrow as pa
 import pytest
@@ -20,7 +23,7 @@ from tests.edits.edited import files
 from tests.toy_sources import EchoReader, Item
 from tests.ui.editing import Editor
 from tests.ui.served import pages_of, served
-from tests.ui.test_pages import source_path, text_of
+from tests.ui.test_pages import silent_store, source_path, text_of
 
 VALUES = pa.schema([("value", pa.string())])
 
@@ -117,3 +120,21 @@ def test_a_page_that_waits_for_a_store_is_not_waited_for_when_the_user_interrupt
                 ui.kill()
     assert ui.returncode == 0
     assert "Traceback" not in said
+
+
+def test_many_forms_for_a_store_that_does_not_answer_hold_no_other_source(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab")
+    source.batches()
+    with (
+        silent_store() as silent,
+        served(pages_of([Path(source.state), silent]), allow_edits=True) as site,
+        ExitStack() as opened,
+    ):
+        page = Editor(site)
+        body = urlencode({"form": page.token, "operation": "skip", "which": "all", "why": "a test"})
+        for _ in range(60):
+            sender = opened.enter_context(closing(http.client.HTTPConnection("127.0.0.1", site.port)))
+            sender.request("POST", "/s/1/files-0000000000000000/dry-run", body, {"Origin": site.url})
+        assert site.get(f"{page.path}/batches").status == 200
+        assert page.dry_run("replay", which="all").word == "replay 2"
+    source.engine.stop()

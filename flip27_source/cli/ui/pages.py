@@ -94,8 +94,10 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._jinja.filters["cut"] = self._cut
         self._jinja.globals.update(
             words=words,
+            hide=hide,
             counted=counted,
             remarks=remarks,
             facts=facts,
@@ -114,6 +116,11 @@ class Pages:
     def is_open(self, text: str) -> bool:
         """Whether a text has no secret in it."""
         return self.hide(text) == text
+
+    def _cut(self, value: Any, most: int) -> str:
+        """The beginning of a text, cut off once its secrets are masked: a part of one would be shown."""
+        text: str = self._text(value)
+        return text if len(text) <= most else f"{text[:most]} ..."
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
@@ -343,7 +350,7 @@ class Pages:
             try:
                 made = VIEWS_OF_A_SOURCE[view](self, source, {})
             except Flip27Error as error:
-                yield Markup("<p>{}</p>").format(f"{view}: {error.what}")
+                yield Markup("<p>{}</p>").format(self._text(f"{view}: {error.what}"))
                 continue
             text = self.render(f"{view}_part.html", view=view, query={}, **{**made, "source": source})
             yield Markup(text)

@@ -18,10 +18,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flip27_source.errors import MissingStateError, ProtocolError, said_of
+from flip27_source.errors import MissingStateError
 
 from ..commands import unusable
-from .answers import FAILED, NOT_FOUND, Answers, key_of
+from .answers import NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
@@ -40,12 +40,6 @@ def application(
         error = MissingStateError("there is no such page", remedy="begin at /")
         return answers.said(NOT_FOUND, "Not found", error)
 
-    def failed(_request: Request, error: Exception) -> Response:
-        what = ProtocolError(
-            f"a bug of flip27: {said_of(error)}", remedy="report it, with the log of flip27 ui"
-        )
-        return answers.said(FAILED, "This page cannot be made", what)
-
     routes: list[BaseRoute] = [
         Route("/", answers.page(lambda _: pages.overview())),
         Route("/runbook", lambda _: HTMLResponse(pages.render("runbook.html", text=runbook()))),
@@ -54,7 +48,7 @@ def application(
         Route("/s/{place}/{lineage}/{view}", answers.page(page)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    app = Starlette(routes=routes, exception_handlers={NOT_FOUND: elsewhere, Exception: failed})
+    app = Starlette(routes=routes, exception_handlers={NOT_FOUND: elsewhere})
     return Guard(app, token=token, allow_edits=allow_edits)
 
 
