@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -205,17 +205,20 @@ def _made(cause: Cause, what: str, said: str) -> AccessError:
     return AccessError(f"{what}: {cause.what}: {said}", remedy=remedy)
 
 
-def access_error_of_spark(error: Exception, what: str, *, name: str) -> AccessError | None:
+def access_error_of_spark(
+    error: Exception, what: str, *, name: str, hide: Callable[[str], str] = str
+) -> AccessError | None:
     """As ``access_error``, for an error of Spark's own readers: its text has the classes of Java.
 
     Args:
         name: the file's, from the root on; it may look like a class or a code.
+        hide: removes secrets.
     """
     text = _DATA.sub("", unquote(_text_of_spark(error)))  # Spark writes paths as URIs
     for known in (name, name.rpartition("/")[0]):
         text = text.replace(known, "") if known else text
     cause = _matching(_IN_TEXTS, text)
-    return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
+    return None if cause is None else _made(cause, what, kept_text(error, hide)[:_SHOWN])
 
 
 def is_of_reading(error: Exception) -> bool:

@@ -16,6 +16,7 @@ from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
@@ -254,7 +255,13 @@ class _Batch:
         return isinstance(error, SplitReadError) or is_of_reading(error)
 
     def _no_access(self, file: FileSplit, error: Exception) -> AccessError | None:
-        return access_error_of_spark(error, f"Spark cannot read {file.path}", name=_name_of(file))
+        return access_error_of_spark(
+            error, f"Spark cannot read {file.path}", name=_name_of(file), hide=self._shown
+        )
+
+    def _shown(self, text: str) -> str:
+        """The text of an error of Spark, without secrets; before it is cut, as a part of one is not found."""
+        return Hidden(self._native.options).in_text(without_frames(text))
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -262,7 +269,7 @@ class _Batch:
         no_access = self._no_access(file, error)
         if no_access is not None:
             return no_access
-        said = kept_text(error, without_frames)[:_SHOWN_CHARACTERS]
+        said = kept_text(error, self._shown)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
             remedy="check the file; restart the query with onSplitError=quarantine or ignoreCorruptFiles to "

@@ -14,6 +14,7 @@ from flip27_source.coordination.split_rules import SplitErrorPolicy
 from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text
+from flip27_source.file_systems.secrets_in_texts import hidden_of_store
 from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.schemas.column_comments import SourceOfSplits
@@ -33,6 +34,7 @@ class UnreadableFiles:
             max_attempts=_ATTEMPTS,
             max_quarantined=source.max_quarantined,
         )
+        self._hide = hidden_of_store(options).in_text
         self._late: LateReports | None = None
         location = source.state_location
         if not (self._policy.fails_always or checkpoint_name is None or location is None):
@@ -66,7 +68,12 @@ class UnreadableFiles:
             if status is None or self._late is None:
                 raise error
             results.append(
-                SplitResult(split_id=file.split_id, status=status, error=kept_text(error), attempts=_ATTEMPTS)
+                SplitResult(
+                    split_id=file.split_id,
+                    status=status,
+                    error=kept_text(error, self._hide),
+                    attempts=_ATTEMPTS,
+                )
             )
             if self._policy.is_reported_loss(error) and isinstance(error, DataLossError):
                 losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
