@@ -21,6 +21,8 @@ from .stored_lineage import StoredLineage
 
 _MOST_KEPT = 4
 """Of one subtask: Spark tries a task four times."""
+_MOST_READ = 32
+"""Of how many failures of subtasks that have reported it is looked up whether they were to read again."""
 
 
 class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,7 +86,11 @@ def newest_failure(
             hides nothing else.
     """
     try:
-        for _, subtask, file in reversed(_failures(store, lineage, name)):
+        found = _failures(store, lineage, name)[::-1]
+        of_others = [item for item in found if item[1] not in reported]
+        # Failures to read again are newer than the reports.
+        of_reported = [item for item in found if item[1] in reported][:_MOST_READ]
+        for _, subtask, file in (*of_others, *of_reported):
             with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
                 failure = decode_json(store.read(file), TaskFailure)
                 if failure.epoch >= epoch and (failure.again or subtask not in reported):

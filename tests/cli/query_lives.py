@@ -146,12 +146,19 @@ class Life:
 
     def _killed(self) -> None:
         """Nobody hears of its driver any more; it may have been killed before it could say that it lives."""
-        renewals = list(self.query.checkpoint.glob(f"flip27/*/drivers/{self._epoch}.*.alive"))
+        (drivers, epoch), *_ = self._drivers()[::-1] or [(None, 0)]
+        renewals = [] if drivers is None else list(drivers.glob(f"{epoch}.*.alive"))
         for renewal in renewals:
-            renewal.rename(renewal.with_name(f"{self._epoch}.1000.alive"))
+            renewal.rename(renewal.with_name(f"{epoch}.1000.alive"))
         self._ended = "lost" if renewals else "unknown", None
 
     @property
     def _epoch(self) -> int:
-        names = (file.name for file in self.query.checkpoint.glob("flip27/*/drivers/*.json"))
-        return max((int(name.split(".")[0]) for name in names), default=0)
+        return sum(epoch for _, epoch in self._drivers())
+
+    def _drivers(self) -> list[tuple[Path, int]]:
+        """The folder and the newest epoch of each lineage, the newest lineage last."""
+        return [
+            (folder, max(int(file.name.split(".")[0]) for file in folder.glob("*.json")))
+            for folder in sorted(self.query.checkpoint.glob("flip27/*/drivers"))
+        ]

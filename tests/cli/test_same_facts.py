@@ -28,7 +28,10 @@ def test_the_four_ways_to_look_say_the_same_and_it_is_true(tmp_path: Path, seed:
         if frames.code == 0:  # before the first batch nothing is there
             (frame,) = frames.data
             error = frame["error"] and frame["error"].partition(":")[0]
-            assert (frame["condition"], error) == life.truth, life.told
+            condition, expected = life.truth
+            assert frame["condition"] == condition, life.told
+            # Tasks of a driver that was killed may go on, and fail.
+            assert error == expected or condition in ("lost", "unknown"), life.told
             wrong = differences(life.query.checkpoint, frame)
             assert wrong == [], life.told
     life.engine.stop()
