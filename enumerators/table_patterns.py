@@ -33,7 +33,6 @@ class TablePattern:
         return replace(self, schema=self.schema or own, ignores_case=ignores_case)
 
     def matches(self, schema: str, name: str) -> bool:
-        """Whether it matches a table."""
         flags = re.IGNORECASE if self.ignores_case else re.NOFLAG
         return self.schema is not None and all(
             re.fullmatch(*pair, flags) for pair in ((self.schema, schema), (self.name, name))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from .errors import AccessError, Flip27Error, kept_text, text_of
+from .errors import AccessError, Flip27Error, is_final, kept_text, kept_words, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,13 @@ _DATA = re.compile(
     re.DOTALL,
 )
 """Messages of Spark and its parsers that quote what a file contains."""
+_FRAMES = re.compile(
+    r"\n[ \t]+(?:at [\w.$/]+[.(].*|\.\.\. \d+ (?:more|elided)(?=\n|\Z)"
+    r'|File ".*", line \d+, in .*(?:\n    .*)*)'
+)
+"""Of Java and of Python."""
+_SQLSTATE = re.compile(r"\s{1,3}SQLSTATE: \w{5}\Z")
+_PACKAGE = re.compile(r"\A(?:[\w$]+\.)+(?=[\w$]+(?:: |\n|\Z))")
 _DUCKDB = {  # its errors have one type and one code by ADBC
     BUSY: r"^INTERNAL: IO Error: Could not set lock",
     DISK: r"^INTERNAL: IO Error:",
@@ -221,12 +228,28 @@ def is_of_reading(error: Exception) -> bool:
     return re.search(_READING, text) is not None and re.search(_OF_OPTIONS, _DATA.sub("", text)) is None
 
 
+def without_frames(text: str) -> str:
+    """The text of an error without the frames of stack traces, between which the causes are."""
+    return _FRAMES.sub("", text)
+
+
+def parts_of_spark(text: str) -> tuple[str, str | None]:
+    """The text of an error as stored in the state, and what to do, in Spark's text without frames.
+
+    Spark quotes what Python has raised; the last error is the one that has ended the query.
+    """
+    _, _, last = text.rpartition("Traceback (most recent call last):\n")
+    what, _, rest = _SQLSTATE.sub("", last.strip()).partition("\n  What to do: ")
+    remedy = rest.partition("\n")[0]
+    return kept_words(_PACKAGE.sub("", what)), kept_words(remedy) or None
+
+
 def is_of_a_stop(error: Exception) -> bool:
-    """Whether Spark's own readers failed because their query or Spark itself is being stopped."""
-    return re.search(_STOPS, _text_of_spark(error)) is not None
+    """Whether something failed because its query or Spark itself is being stopped."""
+    return any(re.search(_STOPS, _text_of_spark(link)) for link in (error, *_chain(error)))
 
 
-def _text_of_spark(error: Exception) -> str:
+def _text_of_spark(error: BaseException) -> str:
     texts: list[str] = []
     link: Any = error
     while link is not None and len(texts) < _MOST_CAUSES:
@@ -239,6 +262,8 @@ def _text_of_spark(error: Exception) -> str:
 
 def may_pass(error: BaseException) -> bool:
     """Whether what failed may work the next time, because something outside was asked."""
+    if is_final(error):  # what is gone or damaged, which an OSError may have told
+        return False
     return cause_of_failed_access(error) is not None or any(
         isinstance(link, OSError) for link in _chain(error)
     )

@@ -82,7 +82,7 @@ def expected_files() -> set[str]:
     }
     templates = {
         path.relative_to(CHECKOUT).as_posix()
-        for ending in ("tmpl", "html", "css", "js")
+        for ending in ("tmpl", "html", "css", "js", "md")
         for path in (CHECKOUT / "flip27_source").rglob(f"*.{ending}")
     }
     others = {"flip27_source/py.typed", "pyspark_flip27.py", "pyspark_flip27_state.py"}

@@ -32,6 +32,7 @@ from flip27_source.access_errors import (
     cause_of_failed_access,
     is_of_a_stop,
     is_of_reading,
+    without_frames,
 )
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.reader import SplitReader
@@ -416,3 +417,17 @@ def test_the_content_of_a_file_is_not_taken_for_a_failure_of_access(message: str
     assert is_of_reading(SparkConnectException(of_task))
     text += "\nCaused by: java.net.SocketTimeoutException: Read timed out"
     assert access_error_of_spark(JvmError(text), "a", name="/in/a") is not None
+
+
+def test_of_a_stack_trace_the_causes_remain() -> None:
+    text = (
+        "boom\n\tat org.apache.spark.Some$.run(Some.scala:1)\n\tat java.base/java.lang.Thread.run(T.java:8)\n"
+        "Caused by: java.io.IOException: gone\n\tat a.B.<init>(B.java)\n\t... 12 more\n"
+        'Traceback (most recent call last):\n  File "a b.py", line 3, in <lambda>\n    f(\n    ^^\n'
+        "flip27_source.errors.OptionError: bad\n  What to do: look at it"
+    )
+    assert without_frames(text).split("\n") == [
+        "boom", "Caused by: java.io.IOException: gone", "Traceback (most recent call last):",
+        "flip27_source.errors.OptionError: bad", "  What to do: look at it",
+    ]  # fmt: skip
+    without_frames("\n" * 50_000 + " " * 50_000 + "x")

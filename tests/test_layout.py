@@ -203,6 +203,19 @@ def impurities(module: Module) -> set[str]:
     return impure | clocks | calls
 
 
+def test_everything_logs_to_the_one_logger_which_adds_its_ids_to_records() -> None:
+    """A record of a logger below it reaches its handlers without them, and cannot be formatted."""
+    made = [
+        f"{module.name}:{node.lineno}"
+        for module in MODULES
+        if module.name != f"{PACKAGE}.log"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger")
+        if re.match(rf"__name__$|'{PACKAGE}", ast.unparse(node.args[0]))
+    ]
+    assert made == []
+
+
 def test_importing_the_package_loads_neither_pyspark_nor_file_systems() -> None:
     code = f"import {PACKAGE}, sys; print([m for m in ('pyspark', 'fsspec', 'pandas') if m in sys.modules])"
     assert run_python(code, cwd=TOP) == "[]"

@@ -7,7 +7,6 @@ gone or is in the archive.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,11 +35,11 @@ from flip27_source.file_systems.paths import (
     open_listed,
     refuse_credentials,
 )
+from flip27_source.log import LOG
 from flip27_source.options import Options
 
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 _CHANGED = "has changed since it was found"
-_log = logging.getLogger("flip27_source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +190,7 @@ class Cleaning:
     def perform(self, action: CleanFile) -> None:
         """Clean the file by the present options, if it has not changed. Runs on a separate thread."""
         if not self.is_on:
-            _log.warning("%s stays, because cleanSource is off now", action.path)
+            LOG.warning("%s stays, because cleanSource is off now", action.path)
             return
         action = replace(action, archive=self._archived(action.path))
         if local_path(action.path) is None:
@@ -276,7 +275,7 @@ def _is_same(info: Mapping[str, Any] | None, action: CleanFile) -> bool:
 
 def _not_cleaned(action: CleanFile, why: str) -> None:
     done = "deleted" if action.archive is None else "archived"
-    _log.warning("%s %s and was not %s", action.path, why, done)
+    LOG.warning("%s %s and was not %s", action.path, why, done)
 
 
 def _checked_archive(archive: str, paths: Sequence[str]) -> str:

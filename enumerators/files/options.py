@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from flip27_source.enumerators.files.time_pattern import TimePattern
 from flip27_source.errors import OptionError
 from flip27_source.event_time import microseconds_of
-from flip27_source.file_systems.paths import location
+from flip27_source.file_systems.paths import location, with_lower_scheme
 from flip27_source.options import (
     FirstStartOption,
     NextBatchOption,
@@ -241,10 +241,9 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = ReadingOption(
 def paths_of(options: Options) -> tuple[str, ...]:
     """The paths of ``path`` and ``paths``; at least one."""
     more = options[PATHS] or ()
-    if options[PATH] is None and more:
-        return more
-    first = options.require(PATH, why="the files enumerator reads a directory")
-    return (first, *(other for other in more if other != first))
+    if options[PATH] is not None or not more:
+        more = (options.require(PATH, why="the files enumerator reads a directory"), *more)
+    return tuple(dict.fromkeys(map(with_lower_scheme, more)))
 
 
 def modified_range_us(options: Options) -> tuple[float, float] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +21,12 @@ from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, l
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
 from flip27_source.enumerators.files.split import FileSplit, version_of
 from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.schemas.inference import SplitSample
 from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER
 
 _THREADS = 16
-_log = logging.getLogger("flip27_source")
 
 Found = tuple[list[FileSplit], FilesPosition]
 """New files, and the position after them."""
@@ -81,7 +80,7 @@ class FileSearch:
             old = strategy_named(position.strategy, self._options)
             files, after = switched(old, strategy, current, position)
         if position is None and not self._options[opts.INCLUDE_EXISTING_FILES]:
-            _log.info("%d files existed before the first start of the query and are not read", len(files))
+            LOG.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
         files = self._timed(files)

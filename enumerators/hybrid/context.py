@@ -22,7 +22,6 @@ class PartContext(SplitEnumeratorContext[Any]):
     """Passes the calls of one part's enumerator to the coordinator.
 
     Attributes:
-        rounds_left: the number of calls of ``call_async`` whose first round has not been handled.
         is_over: whether the next part has started: work that goes on is ignored.
     """
 
@@ -39,7 +38,6 @@ class PartContext(SplitEnumeratorContext[Any]):
         self._part = part
         self._boundedness = boundedness
         self._assigned = assigned
-        self.rounds_left = 0
         self.is_over = False
 
     @property
@@ -79,13 +77,7 @@ class PartContext(SplitEnumeratorContext[Any]):
         period_s: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self.rounds_left += 1
-        is_first = True
-
         def handled(result: Any, error: BaseException | None) -> None:
-            nonlocal is_first
-            self.rounds_left -= is_first
-            is_first = False
             if not self.is_over:
                 with self._part.naming_itself():
                     handler(result, error)

@@ -168,7 +168,7 @@ class HybridEnumerator(
     def end_of_data(self, live: Sequence[PartSplit]) -> bool:
         """Start the next part, if the present one has been read and is not the last."""
         ended = self._current
-        if ended.part.number == len(self.parts) or ended.context.rounds_left or self._is_asking:
+        if ended.part.number == len(self.parts) or self._is_asking:
             return False
         if not self._has_looked_again and isinstance(ended.enumerator, DiscoveringEnumerator):
             self._has_looked_again = True

@@ -436,5 +436,4 @@ def as_ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 
 def of_ranges(ranges: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """The numbers in ranges."""
     return frozenset(number for first, end in ranges for number in range(first, end))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.errors import AccessError, OptionError
+from flip27_source.log import LOG
 from flip27_source.optional_packages import needed
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 Consumer: TypeAlias = "confluent_kafka.Consumer"
 Message: TypeAlias = "confluent_kafka.Message"
 
-_LOGGER = "flip27_source.kafka"
 SHOWN_EVERY_S = 60.0
 _MOST_KINDS = 1000
 _VARYING = re.compile(r"\d+(?=ms\b|\]| identical)")
@@ -121,8 +121,8 @@ class _MaskedLogger(logging.Logger):
     """The logger of one client, which masks secrets in librdkafka's messages."""
 
     def __init__(self, properties: ClientProperties) -> None:
-        super().__init__(_LOGGER)
-        self.parent = logging.getLogger(_LOGGER)
+        super().__init__(f"{LOG.name}.kafka")
+        self.parent = LOG
         self._properties = properties
 
     def handle(self, record: logging.LogRecord) -> None:
@@ -134,7 +134,7 @@ class _MaskedLogger(logging.Logger):
             said += f" (and {more} more such lines since the last one)" if more else ""
         record.msg = said
         record.args = ()
-        super().handle(record)
+        LOG.handle(record)  # with the ids that it adds
 
 
 class RepeatedLines:

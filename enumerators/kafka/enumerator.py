@@ -10,7 +10,7 @@ import datetime as dt
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,12 +22,12 @@ from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client import imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, Clock, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
-from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
+from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
+from flip27_source.enumerators.kafka.losses import LossReports
 from flip27_source.enumerators.kafka.poller import ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.progress import looked_at, progress_of
 from flip27_source.enumerators.kafka.split import (
     KafkaSplit,
-    TopicPartition,
     divided,
     fields_at,
     offsets_between,
@@ -111,29 +111,22 @@ class KafkaEnumerator(
             options[ON_DATA_LOSS] == "fail" and options[STATE_LOCATION] is not None and not context.reads_once
         )
         self._most_of_partition = options[opts.MAX_OFFSETS_PER_PARTITION]
-        # What was planned since the last checkpoint.
-        self._moved: dict[str, int] = {}
-        self._restarted: set[str] = set()
-        self._group = group_of(options)
-        self._group_offsets = GroupOffsets()
-        self._reported: set[str] = set()
-        # Those of the partitions that are read next: the remedy of one is that of all.
-        self._losses: list[Loss] = []
+        self._group_offsets = GroupOffsets(options)
+        self._losses = LossReports(context, options, first=self._first.option)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
         # The number of polls, and after which of them, with how many live splits, there was nothing to read.
         self._polls_done = 0
         self._idle_at: tuple[int, int] | None = None
         self._polls_again = False
-        self._polls_for: dict[str, int] = {}
+        # What polls of their own were made for, where it was, and how many.
+        self._polled_for: dict[Hashable, tuple[Hashable, int]] = {}
         step_s = None if context.reads_once else opts.time_step_s(options)
         rows = options[MAX_ROWS_PER_TRIGGER]
         self._ladder = (
             None if step_s is None else TimeLadder(step_ms=max(1, round(step_s * 1000)), most_rows=rows)
         )
         self._has_warned = False
-        # The positions and ends for whose times polls of their own were made, and how many.
-        self._asked_at: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
         self._asks_for_times = False
         # A poll that a batch waits for may be made while the periodic one is.
         self._one_at_a_time = threading.Lock()
@@ -233,12 +226,9 @@ class KafkaEnumerator(
         return not self._is_stored and self._assigner.known is not None
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
-        if self._group is not None and self._moved:
-            action = CommitOffsets(
-                group=self._group, offsets=self._moved, restarted=tuple(sorted(self._restarted))
-            )
+        action = self._group_offsets.take()
+        if action is not None:
             self.context.perform_after_completion(action)
-            self._moved, self._restarted = {}, set()
         state = self._assigner.state()
         if state is not None:
             self._has_state = self._is_stored = True
@@ -273,7 +263,8 @@ class KafkaEnumerator(
         # Only a batch stores the offset of a position that an edit has set.
         edited = [split for split in behind if split.next < 0]
         behind = edited if self._waits_for_more(behind) else [*edited, *(s for s in behind if s.next >= 0)]
-        self._losses = [at for split in behind if isinstance(at := self._assigner.located(split), Loss)]
+        located = map(self._assigner.located, behind)
+        self._losses.come_next(at for at in located if isinstance(at, Loss))
         return behind
 
     def carries_data(self, split: KafkaSplit) -> bool:
@@ -291,7 +282,7 @@ class KafkaEnumerator(
             return None
         if isinstance(at, Loss):
             # Nothing is left of it: the split ends.
-            self._restarted.add(split.split_id)
+            self._group_offsets.restarted(split.split_id)
             return BoundedRange(read=replace(split, next=0, end=0), rest=None)
         end = max(at.next, self._assigner.ends.get(split.split_id, at.next))
         limits = [most for most in (budget.rows, self._most_of_partition) if most is not None]
@@ -303,8 +294,8 @@ class KafkaEnumerator(
         if end == at.next == split.next and at.topic_id == split.topic_id:
             return None
         self._assigner.planned(at)
-        if self._group is not None and at.next < split.next:
-            self._restarted.add(split.split_id)
+        if at.next < split.next:
+            self._group_offsets.restarted(split.split_id)
         return BoundedRange(
             read=KafkaSplit(split_id=at.split_id, next=at.next, end=end, topic_id=at.topic_id),
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
@@ -359,18 +350,22 @@ class KafkaEnumerator(
             and split.split_id in ends
             and (offset := self._offset_of(split)) is not None
         }
-        unknown = [
-            (key, place)
-            for key, place in self._ladder.unknown(at).items()
-            if self._asked_at.get(key) != (place, _MOST_POLLS_FOR)
-        ]
-        for key, place in unknown:
-            before, count = self._asked_at.get(key, (place, 0))
-            self._asked_at[key] = place, count + 1 if before == place else 1
-        if unknown:
-            self._asks_for_times = True
+        self._asks_for_times = self._may_poll_for(self._ladder.unknown(at))
+        if self._asks_for_times:
             self._poll_times()
         return self._asks_for_times
+
+    def _may_poll_for(self, wanted: Mapping[Any, Hashable]) -> bool:
+        """Whether any of these has not had its polls where it is; counts the poll that the caller makes."""
+        due = {
+            key: place
+            for key, place in wanted.items()
+            if self._polled_for.get(key) != (place, _MOST_POLLS_FOR)
+        }
+        for key, place in due.items():
+            before, count = self._polled_for.get(key, (place, 0))
+            self._polled_for[key] = place, count + 1 if before == place else 1
+        return bool(due)
 
     def _marked(self, split: KafkaSplit) -> KafkaSplit | None:
         """The split with the successor of its topic, before the query stops; None if it does not lack it.
@@ -391,12 +386,7 @@ class KafkaEnumerator(
             return None
         topic_id, _ = known.get(split.topic, (None, frozenset()))
         if split.topic_id is not None and topic_id is not None and split.topic_id != topic_id:
-            self.context.report_data_loss(
-                f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is "
-                f"{topic_id}); its offsets {split.next} to {split.next + rows - 1} are gone",
-                split_id=split.split_id,
-                remedy=f"give them up: {self._edit('skip', split.split_id)} --why expired --execute",
-            )
+            self._losses.report_quarantined(split, rows, topic_id)
             return BoundedRange(read=replace(split, end=split.next), rest=None)
         return BoundedRange(read=split, rest=None)
 
@@ -408,19 +398,14 @@ class KafkaEnumerator(
 
     def _polls_again_for(self, split_ids: Sequence[str]) -> bool:
         """Poll at once, unless these partitions have had their polls; whether such a poll is being made."""
-        asking = [name for name in split_ids if self._polls_for.get(name, 0) < _MOST_POLLS_FOR]
-        if asking and self._polls_done and not self._polls_again:
-            self._polls_for.update((name, self._polls_for.get(name, 0) + 1) for name in asking)
+        if self._polls_done and not self._polls_again and self._may_poll_for(dict.fromkeys(split_ids)):
             self._polls_again = True
             self._poll(None)
         return self._polls_again
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
-        if self._group is not None:
-            self._moved.update(
-                {cut.split_id: cut.end for cut in ranges if cut.end and not cut.is_quarantined}
-            )
+        self._group_offsets.planned(ranges)
         given = self.options_given
         most = given[opts.MAX_RECORDS_PER_PARTITION]
         return divided(ranges, min_partitions=given[opts.MIN_PARTITIONS], max_records=most)
@@ -459,12 +444,7 @@ class KafkaEnumerator(
             if result.problem is not None:
                 raise result.problem
             for key in result.expired:
-                self.context.report_data_loss(
-                    f"records of {split_id_of(*key)} at {self._first.option} may have been removed: it "
-                    "began earlier once, and begins at that time or later, or has no record left",
-                    split_id=split_id_of(*key),
-                    remedy="set onExpiredStart=continue to start where it begins now",
-                )
+                self._losses.report_expired(key)
             self._assigner.take(result)
             if result.oldest_ms is not None:
                 self._oldest_ms = result.oldest_ms
@@ -506,33 +486,14 @@ class KafkaEnumerator(
         """The split where it is read next, after reporting losses; a Loss if nothing is left of it."""
         at = self._assigner.located(split)
         while isinstance(at, Loss):
-            self._report(at)
+            # A batch query, and a query that starts, have no state yet that an edit could change.
+            self._losses.report(at, has_state=self._has_state and not self.context.reads_once)
             behind = self._assigner.after_loss(split, at)
             if behind is None:
                 return at
             split = behind
             at = self._assigner.located(split)
         return at
-
-    def _report(self, loss: Loss) -> None:
-        """Report a loss, once in this run."""
-        key = f"{loss.split_id} {loss.what}"
-        if key in self._reported:
-            return
-        remedies = {other.split_id: _remedy(other) for other in (loss, *self._losses)}
-        kind, what, to = remedies[loss.split_id]
-        alike = [split_id for split_id, remedy in remedies.items() if remedy == (kind, what, to)]
-        remedy = f"{what}: {self._edit(kind, *alike)} {to} --execute"
-        if self.context.reads_once or not self._has_state:
-            # There is no state yet that an edit could change.
-            remedy = _other_start(loss, alike, self._first.option)
-        self.context.report_data_loss(loss.what, split_id=loss.split_id, remedy=remedy)
-        self._reported.add(key)
-
-    def _edit(self, kind: str, *split_ids: str) -> str:
-        """The start of the command with which a query continues after a loss."""
-        state = self.options_given[STATE_LOCATION] or "STATE_LOCATION"
-        return " ".join([f"flip27 edit {kind} --state {state}", *(f"--split {name}" for name in split_ids)])
 
     def _next_request(self, live: Sequence[KafkaSplit]) -> PollRequest:
         planned = {split.split_id: split.next for split in live if split.next >= 0}
@@ -549,28 +510,3 @@ class KafkaEnumerator(
         }
         ends = {partition_of(split_id): end for split_id, end in assigner.ends.items()}
         return replace(request, positions=positions, ends=ends, ladder=self._ladder)
-
-
-def _other_start(loss: Loss, split_ids: Sequence[str], first: str) -> str:
-    """The options with which a query starts that has no state yet.
-
-    Args:
-        first: the option that says where the query starts now.
-    """
-    if loss.begins is None:
-        return "leave the topic out, or set failOnDataLoss=false"
-    name, number = ("latest", -1) if loss.is_at_end else ("earliest", -2)
-    option = STARTING_OFFSETS.name
-    instead = "" if first == option else f" instead of {first}"
-    return (
-        f"set {option}{instead} to {name}, or to {number} for {', '.join(split_ids)}; failOnDataLoss=false "
-        "starts there, too"
-    )
-
-
-def _remedy(loss: Loss) -> tuple[str, str, str]:
-    """The edit with which a query continues after a loss, what it does, and the end of its command."""
-    if loss.begins is None:
-        return "skip", "continue without the partition", "--why 'topic deleted'"
-    place, to = ("end", f"--to-offset {loss.begins}") if loss.is_at_end else ("first record", "--to earliest")
-    return "set-position", f"continue at its {place}", f"{to} --why 'records are gone'"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,10 @@ from flip27_source.enumerators.kafka.client import Consumer, failed, imported, n
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, given_property
 from flip27_source.enumerators.kafka.cluster import is_unknown
 from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS
-from flip27_source.enumerators.kafka.split import partition_of
+from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of
 from flip27_source.errors import OptionError
+from flip27_source.log import LOG
 from flip27_source.options import Options
-
-_log = logging.getLogger("flip27_source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class CommitOffsets:
     restarted: tuple[str, ...] = ()
 
 
-def group_of(options: Options) -> str | None:
+def _group_of(options: Options) -> str | None:
     """The consumer group that offsets are committed to; None if they are not."""
     if not options[COMMIT_OFFSETS]:
         return None
@@ -49,14 +47,35 @@ def group_of(options: Options) -> str | None:
 
 
 class GroupOffsets:
-    """Commits offsets with one client; any thread may call it."""
+    """Commits offsets with one client, if the options name a group; any thread may call ``commit``."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options) -> None:
+        self._group = _group_of(options)
+        # What was planned since the last checkpoint.
+        self._moved: dict[str, int] = {}
+        self._restarted: set[str] = set()
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
         self._committed: dict[str, int] = {}
         # Those of a commit that has failed, which is repeated: their partitions may have no records again.
         self._failed: dict[str, int] = {}
+
+    def planned(self, ranges: Iterable[KafkaSplit]) -> None:
+        """A batch has these ranges."""
+        self._moved |= {cut.split_id: cut.end for cut in ranges if cut.end and not cut.is_quarantined}
+
+    def restarted(self, split_id: str) -> None:
+        """The partition continues at a lower offset, or is gone."""
+        self._restarted.add(split_id)
+
+    def take(self) -> CommitOffsets | None:
+        """What to commit once the present checkpoint is complete; None: nothing."""
+        if self._group is None or not self._moved:
+            return None
+        restarted = tuple(sorted(self._restarted))
+        action = CommitOffsets(group=self._group, offsets=self._moved, restarted=restarted)
+        self._moved, self._restarted = {}, set()
+        return action
 
     def commit(self, properties: ClientProperties, action: CommitOffsets) -> bool:
         """Commit offsets that are ahead of those that this object has committed.
@@ -97,7 +116,7 @@ class GroupOffsets:
                 self._committed |= ahead
                 return True
         said = failed(properties, f"committing offsets of group {action.group}", errors[0])
-        _log.warning("%s", said)
+        LOG.warning("%s", said)
         return False
 
     def close(self) -> None:

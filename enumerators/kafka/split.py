@@ -92,7 +92,6 @@ def range_split(cut: KafkaSplit) -> KafkaSplit:
 
 @functools.lru_cache(maxsize=1 << 16)  # planning asks for those of all partitions again and again
 def partition_of(split_id: str) -> tuple[str, int]:
-    """The topic and the partition of a split, by its id."""
     topic, _, rest = split_id.rpartition("/")
     partition, _, _ = rest.partition("@")
     return topic, int(partition)

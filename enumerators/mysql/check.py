@@ -21,7 +21,6 @@ LEAST_DAYS = 3
 
 
 def findings(options: Options) -> Iterator[Finding]:
-    """All findings."""
     reads_log = options[opts.SNAPSHOT] != "only"
     try:
         with doing(options, "checking"), connect(options) as connection:

@@ -116,7 +116,6 @@ def doing(options: Options, what: str) -> Iterator[None]:
 
 
 def rows_of(connection: Connection, sql: str, parameters: Sequence[Any] | None = None) -> list[Row]:
-    """All rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())

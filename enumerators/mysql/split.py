@@ -187,7 +187,6 @@ def failovers_of(position: int) -> int:
 
 
 def file_and_offset(log: str, position: int) -> tuple[str, int]:
-    """The name of the file, and the position in it."""
     return f"{log}.{_file(position):06}", position & 0xFFFFFFFF
 
 

@@ -40,7 +40,6 @@ class MysqlState(ReadingState):
     returned: tuple[MysqlSplit, ...] = ()
 
     def after(self, read: LogRead) -> MysqlState:
-        """The state after a window of the log."""
         found = by_domain(read.gtids)
         gtids = tuple((by_domain(self.gtids) | found).values())
         # Where the window has transactions of a domain, those to skip come before them.

@@ -232,7 +232,6 @@ def row_of(
 
 
 def session_settings(options: Options) -> dict[str, str]:
-    """The settings of every session."""
     timeout_ms = round(options[opts.STATEMENT_TIMEOUT] * 1000)
     return _SESSION | ({"statement_timeout": str(timeout_ms)} if timeout_ms else {})
 

@@ -11,7 +11,6 @@ from working; a driver of another query is refused. The lock ends with its sessi
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections.abc import Callable
 
@@ -22,10 +21,9 @@ from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
+from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION, UID
-
-_log = logging.getLogger(__name__)
 
 _LONGEST = 63
 _DIGEST_CHARS = 12
@@ -109,7 +107,7 @@ def make_own_slot(
         with connect(options, purpose="failover slot", replicates=True) as replicating:
             sql = f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER true)"
             checked(options, f"altering slot {name}", lambda: replicating.execute(sql))
-    _log.info("slot %s is a copy of slot %s, which stays as it is", name, source_name)
+    LOG.info("slot %s is a copy of slot %s, which stays as it is", name, source_name)
 
 
 def _report_missing(

@@ -6,7 +6,6 @@ uses.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,10 +42,9 @@ from flip27_source.enumerators.postgres.timelines import Timeline, check_timelin
 from flip27_source.enumerators.tables_with_log.enumerator import RunMode
 from flip27_source.enumerators.tables_with_log.poller import ConnectedPoller, TablesRequest, check_start
 from flip27_source.errors import DiscoveryError
+from flip27_source.log import LOG
 from flip27_source.options import Options
 from flip27_source.snapshot_then_log.tables import Cut
-
-_log = logging.getLogger(__name__)
 
 PAUSE_PER_PEEK = 4.0
 """Pause between two peeks for changes, as a multiple of the time of the first one."""
@@ -285,7 +283,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         while (slot := server.slot_of(connection, name)) is not None and slot.is_incomplete:
             if is_first:
                 first = oldest_open(connection)
-                _log.info(
+                LOG.info(
                     "the server still creates slot %s%s",
                     name,
                     f", and waits for {first.text}" if first else "",
@@ -330,7 +328,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         self._published = state.published if system == state.system else None
         begun = state.assigner.settled.xid if state.assigner.settled else 0
         if system != state.system and is_upgraded(connection, [table.oid for table in known], begun):
-            _log.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
+            LOG.info("the server was upgraded; slot %s begins at %s", slot.name, lsn_text(slot.confirmed))
             self._upgraded_to = slot.confirmed
         check_scope(connection, state.publication, tables, is_first=False)
         self._publish_tables(connection, state, tables, known)
@@ -349,7 +347,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
         is_polled = self._is_first_poll and system is None
         if is_polled and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
-            _log.warning(
+            LOG.warning(
                 "option slotFailover is true, and slot %s was created without failover: standbys do not "
                 "have it; to change that: %s",
                 slot.name,
@@ -429,7 +427,7 @@ class ServerPoller(ConnectedPoller[Connection, PollRequest, PollResult]):
         if oldest is None:
             return None
         if self._held_back.is_worth_a_warning(oldest, waited_s):
-            _log.warning("chunks wait for %s; to end it: %s", oldest.text, oldest.statement)
+            LOG.warning("chunks wait for %s; to end it: %s", oldest.text, oldest.statement)
         return oldest, waited_s
 
     def _observed(
@@ -489,4 +487,4 @@ def _tell_of_open(connection: Connection, doing: str) -> None:
     """Log the oldest open transaction, if there is one."""
     first = oldest_open(connection)
     if first is not None:
-        _log.info("%s waits for open transactions; the oldest is %s", doing, first.text)
+        LOG.info("%s waits for open transactions; the oldest is %s", doing, first.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from flip27_source.enumerators.postgres.connection import said
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DiscoveryError
+from flip27_source.log import LOG
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
-_log = logging.getLogger(__name__)
 
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
@@ -227,7 +226,7 @@ def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable
     for fault in () if publication is None else scope_faults(publication, tables, is_first=is_first):
         if fault.is_fatal:
             raise DiscoveryError(f"publication {name} {fault.what}", remedy=fault.remedy)
-        _log.warning("publication %s %s", name, fault.what)
+        LOG.warning("publication %s %s", name, fault.what)
 
 
 def publication_sql(name: str, tables: Sequence[TableName]) -> str:
@@ -282,7 +281,7 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
             remedy="start the query again: a table was dropped or set UNLOGGED while tables were listed; set "
             "it LOGGED, or leave it out of the option tables",
         ) from None
-    _log.info("publication of the postgres source: %s", sql)
+    LOG.info("publication of the postgres source: %s", sql)
     return lacking
 
 

@@ -16,9 +16,8 @@ from functools import partial
 from flip27_source.enumerators.postgres.connection import Connection, checked, connect, row_of
 from flip27_source.enumerators.postgres.server import touch_slot
 from flip27_source.errors import Flip27Error
+from flip27_source.log import LOG
 from flip27_source.options import Options
-
-_log = logging.getLogger(__name__)
 
 _SETTING_VERSION = 18_00_00
 _IDLE_TIMEOUT = "SELECT max(setting::int) FROM pg_settings WHERE name = 'idle_replication_slot_timeout'"
@@ -67,7 +66,7 @@ def _run(closed: threading.Event, options: Options, slot: str, pause_s: float) -
                     took_s = used_at - began
         except Flip27Error as error:
             level = logging.WARNING if math.isfinite(pause_s) else logging.DEBUG
-            _log.log(level, "slot %s could not be used to keep it: %s", slot, error)
+            LOG.log(level, "slot %s could not be used to keep it: %s", slot, error)
 
 
 def _pause_s(connection: Connection) -> float:

@@ -56,7 +56,6 @@ CheckKinds: TypeAlias = Callable[[CursorTable, Options, Cursor | None, Cursor | 
 
 
 def findings(options: Options, check_kinds: CheckKinds) -> Iterator[Finding]:
-    """All findings."""
     opts.check_sql_options(options)
     try:
         with closing(CursorTable(options)) as table:

@@ -88,7 +88,6 @@ class Secrets:
         self._uri = uri
 
     def failure(self, error: BaseException) -> DatabaseFailure:
-        """The failure for an error of a driver."""
         said = " ".join(str(error).split()) or type(error).__name__
         lowered = said.lower()
         known = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered))

@@ -148,7 +148,6 @@ ENUMERATOR_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def cursor_columns(options: Options) -> tuple[str, ...]:
-    """The names of the cursor columns."""
     return options.require(CURSOR_COLUMNS, why="rows are read in the order of these columns")
 
 

@@ -23,7 +23,6 @@ _TIMESTAMPTZ, _JSONB = 1184, 3802
 
 
 def imported_sqlalchemy() -> Any:
-    """The module sqlalchemy."""
     with driver_needed("sqlalchemy", also="sqlalchemy"):
         import sqlalchemy
     return sqlalchemy

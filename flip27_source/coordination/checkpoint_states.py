@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from ..errors import ProtocolError
+from .checkpoints import PendingCheckpoint
+from .subtask_reports import AcknowledgeResult
 
 
 class CheckpointState(Enum):
@@ -80,3 +83,35 @@ def transition(state: CheckpointState, call: CheckpointCall, what: str) -> Check
     if cell is None:
         raise ProtocolError(f"{what}: {call.value!r} is not allowed while {state.value}")
     return cell.next_state
+
+
+ACKNOWLEDGEMENTS = {
+    AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
+    AcknowledgeResult.DUPLICATE: CheckpointCall.ACKNOWLEDGE_AGAIN,
+    AcknowledgeResult.UNKNOWN: CheckpointCall.ACKNOWLEDGE_UNKNOWN,
+    AcknowledgeResult.DISCARDED: CheckpointCall.ACKNOWLEDGE_OTHER,
+}
+"""The call that a report is."""
+
+
+def completion_of(
+    pending: PendingCheckpoint[Any] | None, checkpoint_id: int, newest_id: int
+) -> CheckpointCall:
+    if checkpoint_id > newest_id:
+        return CheckpointCall.COMPLETE_UNSEEN
+    if pending is None or pending.checkpoint_id != checkpoint_id:
+        return CheckpointCall.COMPLETE_OTHER
+    return CheckpointCall.COMPLETE_EARLY if pending.not_yet_acknowledged else CheckpointCall.COMPLETE
+
+
+def check_call(
+    pending: PendingCheckpoint[Any] | None, call: CheckpointCall, checkpoint_id: int, newest_id: int
+) -> None:
+    """Raise ProtocolError for a call that the table does not allow."""
+    missing = sorted(pending.not_yet_acknowledged) if pending else []
+    transition(
+        CheckpointState.IDLE if pending is None else CheckpointState.PENDING,
+        call,
+        f"checkpoint {checkpoint_id} (the newest is {newest_id}"
+        + (f"; subtasks {missing} have not acknowledged it)" if missing else ")"),
+    )

@@ -8,27 +8,23 @@ instance from a snapshot, as in Flink's RecreateOnResetOperatorCoordinator.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from ..discovery import DiscoveringEnumerator
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_context import Boundedness
-from ..enumerator_mixins import PerformsActions, ReadsInStep
-from ..errors import ContractError, ProtocolError, QuarantineError
-from ..event_time import event_time_of
+from ..errors import ContractError, ProtocolError
 from ..events import SourceEvent
 from ..log import LOG
 from ..source_options import EVENT_TIME_ORDER
 from ..split import SplitT, size_of
-from ..values.stored_values import stored_actions
 from .actions import PendingActions
 from .alignment import HELD_MS, Alignment
 from .batch_collector import Batch, BatchCollector
 from .batch_limits import UNLIMITED, BatchBudget, Limits
 from .batch_sizing import BatchSizer
-from .checkpoint_states import CheckpointCall, CheckpointState, transition
+from .checkpoint_states import ACKNOWLEDGEMENTS, CheckpointCall, check_call, completion_of
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
     CheckpointMetadata,
@@ -51,13 +47,6 @@ from .waiting_queues import WaitingQueues
 
 _MOST_ENDS = 1000
 """How often data may end in one planning; a chain of sources without data has an end for each."""
-
-_CALL_OF = {
-    AcknowledgeResult.SUCCESS: CheckpointCall.ACKNOWLEDGE,
-    AcknowledgeResult.DUPLICATE: CheckpointCall.ACKNOWLEDGE_AGAIN,
-    AcknowledgeResult.UNKNOWN: CheckpointCall.ACKNOWLEDGE_UNKNOWN,
-    AcknowledgeResult.DISCARDED: CheckpointCall.ACKNOWLEDGE_OTHER,
-}
 
 
 class SourceCoordinator(Generic[SplitT]):
@@ -83,7 +72,9 @@ class SourceCoordinator(Generic[SplitT]):
         self.last_checkpoint_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
         self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self.last_checkpoint_id)
         self._ledger = Ledger(None if restored is None else restored.ledger)
-        self._actions = _pending_actions(enumerator_type, settings, restored)
+        due, pages = ((), ()) if restored is None else (restored.actions, restored.delayed)
+        delayed = DelayedActions.of(enumerator_type, settings.options, pages)
+        self._actions = PendingActions(settings.action_policy, due, delayed=delayed)
         self._context = CoordinatorContext(self, runner, enumerator_type)
         self._rules = SplitRules(
             enumerator_type=enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
@@ -195,7 +186,8 @@ class SourceCoordinator(Generic[SplitT]):
             QuarantineError: more splits are quarantined than ``maxQuarantinedSplits``.
         """
         self._check_started()
-        self._check_quarantine()
+        # After edits, which may have emptied the quarantine.
+        self._ledger.check_quarantine(max(self.settings.max_quarantined_splits, 0))
         is_next = metadata.checkpoint_id == self.last_checkpoint_id + 1
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
@@ -217,7 +209,9 @@ class SourceCoordinator(Generic[SplitT]):
         # A slow page or partition must not delay the others.
         each_apart = self._rules.cuts_splits or self._rules.reader_bounds_splits
         plan = batch.plan(self.settings, each_apart=each_apart)
-        self._follow_event_time(batch, bounds)
+        if self._order is not None:
+            waiting = [item.split for item in self._queues.splits()]
+            self._order.follow(self.enumerator, batch.splits(), self._ledger.live, waiting, bounds)
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
         self._delay_is_unsaved = self._losses_are_unsaved = False
@@ -311,7 +305,7 @@ class SourceCoordinator(Generic[SplitT]):
         result, pending = AcknowledgeResult.DISCARDED, self.pending
         if pending is not None:
             result, pending = pending.acknowledged(report)
-        self._check_call(_CALL_OF[result], report.checkpoint_id)
+        self._check_call(ACKNOWLEDGEMENTS[result], report.checkpoint_id)
         self.pending = pending
         if result is AcknowledgeResult.SUCCESS:
             self._queues.open_after(report.checkpoint_id, report.subtask_id)
@@ -335,7 +329,7 @@ class SourceCoordinator(Generic[SplitT]):
         """
         self._check_started()
         pending = self.pending
-        call = self._completion_of(checkpoint_id)
+        call = completion_of(pending, checkpoint_id, self.last_checkpoint_id)
         self._check_call(call, checkpoint_id)
         if pending is None or call is not CheckpointCall.COMPLETE:
             return False
@@ -419,24 +413,8 @@ class SourceCoordinator(Generic[SplitT]):
             LOG.warning("data was lost before it was read: %s", loss)
             self._losses_are_unsaved = True
 
-    def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
-        pending = self.pending
-        if checkpoint_id > self.last_checkpoint_id:
-            return CheckpointCall.COMPLETE_UNSEEN
-        if pending is None or pending.checkpoint_id != checkpoint_id:
-            return CheckpointCall.COMPLETE_OTHER
-        return CheckpointCall.COMPLETE_EARLY if pending.not_yet_acknowledged else CheckpointCall.COMPLETE
-
     def _check_call(self, call: CheckpointCall, checkpoint_id: int) -> None:
-        """Refuse a call that the state table does not allow."""
-        state = CheckpointState.IDLE if self.pending is None else CheckpointState.PENDING
-        missing = sorted(self.pending.not_yet_acknowledged) if self.pending else []
-        transition(
-            state,
-            call,
-            f"checkpoint {checkpoint_id} (the newest is {self.last_checkpoint_id}"
-            + (f"; subtasks {missing} have not acknowledged it)" if missing else ")"),
-        )
+        check_call(self.pending, call, checkpoint_id, self.last_checkpoint_id)
 
     def _check_started(self) -> None:
         if not self._started:
@@ -466,19 +444,6 @@ class SourceCoordinator(Generic[SplitT]):
         self.pending = PendingCheckpoint(snapshot=restored)
         return postponed
 
-    def _check_quarantine(self) -> None:
-        """Checked at each plan, after edits: an edit may have emptied the quarantine."""
-        count, limit = len(self._ledger.quarantined), max(self.settings.max_quarantined_splits, 0)
-        if count > limit:
-            last = self._ledger.quarantined[-1]
-            raise QuarantineError(
-                f"{count} splits cannot be read and are quarantined, more than "
-                f"maxQuarantinedSplits={limit}; the last one is {last.split.split_id!r}: {last.error}",
-                remedy="fix the cause, or raise maxQuarantinedSplits and restart the query; or retry or drop "
-                "quarantined splits (flip27 edit quarantine), which takes effect at the restart. The "
-                "quarantined splits are in the state, and none of their rows were delivered",
-            )
-
     def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         self._settle_losses()
@@ -494,27 +459,6 @@ class SourceCoordinator(Generic[SplitT]):
             event_time=None if self._order is None else self._order.told,
             horizon=None if self._alignment is None else self._alignment.of_batch,
         )
-
-    def _follow_event_time(self, batch: Batch[SplitT], limits: Limits) -> None:
-        order = self._order
-        if order is None:
-            return
-        enumerator, own = self.enumerator._read_now(batch.splits())
-        if isinstance(enumerator, ReadsInStep) and order.drift_ms:
-            read = [*map(enumerator.event_times_in, own), *map(event_time_of, batch.splits())]
-            _, live = self.enumerator._read_now(self._ledger.live)
-            order.advanced(filter(None, read), enumerator.event_times_after(live))
-        elif isinstance(enumerator, DiscoveringEnumerator) and enumerator._by_event_time:
-            postponed = [*self._ledger.live, *(item.split for item in self._queues.splits())]
-            order.planned(
-                batch.splits(),
-                waiting=lambda: self.enumerator._to_be_read([*postponed, *enumerator._waiting_splits()]),
-                left=len(postponed) + enumerator._waiting_count,
-                changes=(enumerator, enumerator._waiting_changes),
-                limits=limits,
-            )
-        else:
-            order.unfollowed()
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
         """The backlog that the enumerator knows of, and the splits that limits have postponed."""
@@ -552,16 +496,3 @@ class SourceCoordinator(Generic[SplitT]):
             horizon=None if self._alignment is None else self._alignment.of_batch,
             gauges=self._published,
         )
-
-
-def _pending_actions(
-    enumerator_type: type[SplitEnumerator[Any]], settings: CoordinatorSettings, restored: Snapshot[Any] | None
-) -> PendingActions:
-    due, pages = ((), ()) if restored is None else (restored.actions, restored.delayed)
-    delay_ms, stored = None, None
-    if issubclass(enumerator_type, PerformsActions):
-        kind: Any = enumerator_type
-        delay_s: float | None = kind.action_delay_s(settings.options)
-        delay_ms = None if delay_s is None else round(delay_s * 1000)
-        stored = functools.partial(stored_actions, enumerator_type)
-    return PendingActions(settings.action_policy, due, delayed=DelayedActions(delay_ms, stored, pages))

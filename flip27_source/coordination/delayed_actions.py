@@ -8,6 +8,7 @@ the actions after those are taken again, which is harmless because actions are i
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,8 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
-from ..values.stored_values import StoredValues
+from ..options import Options
+from ..values.stored_values import StoredValues, stored_actions
 from .action_pages import ActionGroup, ActionPage, actions_of, merged
 
 MOST_TAKEN = 20_000
@@ -111,6 +115,18 @@ class DelayedActions:
         self._open: deque[_OpenPage] = deque()
         self._fresh: deque[_Fresh] = deque()
         self._taken = 0
+
+    @classmethod
+    def of(
+        cls, enumerator_type: type[SplitEnumerator[Any]], options: Options, restored: Iterable[ActionPage]
+    ) -> DelayedActions:
+        """Those of an enumerator that was restored with these pages."""
+        kind: Any = enumerator_type
+        if not issubclass(kind, PerformsActions):
+            return cls(restored=restored)
+        delay_s: float | None = kind.action_delay_s(options)
+        delay_ms = None if delay_s is None else round(delay_s * 1000)
+        return cls(delay_ms, functools.partial(stored_actions, enumerator_type), restored)
 
     def __len__(self) -> int:
         """The number of actions that wait, or are taken from a page and have not ended."""

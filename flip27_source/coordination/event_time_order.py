@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import msgspec
 
+from ..discovery import DiscoveringEnumerator
+from ..enumerator import SplitEnumerator
+from ..enumerator_mixins import ReadsInStep
 from ..event_time import EventTimeRange, event_time_of, place_of
 from ..log import LOG
 from ..options import Options
@@ -182,6 +186,36 @@ class EventTimeOrder:
         """The progress; None if there is no batch yet, or if the newest one is of a source in a chain that is
         read in another order."""
         return self.progress if self._is_followed else None
+
+    def follow(
+        self,
+        enumerator: SplitEnumerator[Any],
+        batch: Sequence[SourceSplit],
+        live: Sequence[SourceSplit],
+        waiting: Sequence[SourceSplit],
+        limits: Limits,
+    ) -> None:
+        """A batch was planned; of a chain, the source that is read now decides how it is followed.
+
+        Args:
+            live, waiting: the splits that the coordinator keeps for later batches.
+            limits: of this batch, and of the next ones unless batches size themselves.
+        """
+        now, own = enumerator._read_now(batch)
+        if isinstance(now, ReadsInStep) and self.drift_ms:
+            read = [*map(now.event_times_in, own), *map(event_time_of, batch)]
+            self.advanced(filter(None, read), now.event_times_after(enumerator._read_now(live)[1]))
+        elif isinstance(now, DiscoveringEnumerator) and now._by_event_time:
+            postponed = [*live, *waiting]
+            self.planned(
+                batch,
+                waiting=lambda: enumerator._to_be_read([*postponed, *now._waiting_splits()]),
+                left=len(postponed) + now._waiting_count,
+                changes=(now, now._waiting_changes),
+                limits=limits,
+            )
+        else:
+            self.unfollowed()
 
     def unfollowed(self) -> None:
         """A batch of such a source was planned: nobody knows where the watermark is from now on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic
 
-from ..errors import ContractError, ProtocolError
+from ..errors import ContractError, ProtocolError, QuarantineError
 from ..split import SplitT
 from .checkpoints import LedgerState, QuarantinedSplit, WaitingEvent, WaitingSplit
 from .data_losses import DataLosses
@@ -159,6 +159,19 @@ class Ledger(Generic[SplitT]):
             self.quarantined = [known for known in self.quarantined if known.split != item.split]
         self._quarantined_ids.add(split_id)
         self.quarantined.append(item)
+
+    def check_quarantine(self, most: int) -> None:
+        """Raise QuarantineError if more splits are quarantined than ``maxQuarantinedSplits``."""
+        count = len(self.quarantined)
+        if count > most:
+            last = self.quarantined[-1]
+            raise QuarantineError(
+                f"{count} splits cannot be read and are quarantined, more than "
+                f"maxQuarantinedSplits={most}; the last one is {last.split.split_id!r}: {last.error}",
+                remedy="fix the cause, or raise maxQuarantinedSplits and restart the query; or retry or drop "
+                "quarantined splits (flip27 edit quarantine), which takes effect at the restart. The "
+                "quarantined splits are in the state, and none of their rows were delivered",
+            )
 
     def ignore(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Skip a split or range because of an option: it is counted, and the last ones are kept by name."""

@@ -169,23 +169,25 @@ class StateRestorer:
     def claim(self, offset: Offset) -> bool:
         """Drive the lineage while the batch that ends at an offset is repeated; False if that is not known.
 
-        This driver may have been suspended, or Spark's checkpoint may be an older copy.
+        This driver may have been suspended, or Spark's checkpoint may be an older copy: with
+        ``allowRolledBackCheckpoint`` it drives all the same, as it will after the batch.
 
         Raises:
             MissingStateError: its checkpoint no longer exists.
         """
-        if self._committed_after(offset, or_beside=True) is not None:
+        committed = self._committed_after(offset, or_beside=True)
+        if committed is not None and not self._source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
             return False
         self._driving.take_over(offset)
         try:
             self._check_there(offset)
-            is_newest = self._committed_after(offset, or_beside=True) is None
+            may_drive = self._committed_after(offset, or_beside=True) == committed
         except BaseException:
             self._driving.give_back()
             raise
-        if not is_newest:
+        if not may_drive:
             self._driving.give_back()
-        return is_newest
+        return may_drive
 
     def savepoint(self) -> RestoredSavepoint | None:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.

@@ -91,7 +91,6 @@ class Fate:
 
     @property
     def applied_in(self) -> int | None:
-        """The checkpoint that has applied it."""
         return self.checkpoint.checkpoint_id if self.checkpoint and self.reason is None else None
 
     @property

@@ -109,7 +109,8 @@ def open_file_system(
         Flip27Error: an ``error_type``: the protocol is unknown, its package is missing, or the
             server cannot be reached.
     """
-    refuse_credentials(checked_location(url, what=what, error_type=error_type), what, error_type)
+    url = checked_location(url, what=what, error_type=error_type)
+    refuse_credentials(url, what, error_type)
     try:
         file_system = _file_system(url, storage_options, caches_listings=caches_listings)
         name = given_name(url)
@@ -117,8 +118,8 @@ def open_file_system(
         raise error_type(
             f"{what} {redacted(url)} cannot be opened: "
             f"{Hidden(storage_options).in_text(error_text(error, url))}",
-            remedy="check the URL's protocol, which is in lower case, and install its package "
-            "(for example pip install 'flip27-source[s3]')",
+            remedy="check the URL's protocol, and install its package (for example "
+            "pip install 'flip27-source[s3]')",
         ) from None  # the original text may contain the password
     return file_system, name
 
@@ -176,6 +177,7 @@ def given_name(url: str) -> str:
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
+    url = with_lower_scheme(url)
     protocol = url.partition("://")[0]
     if protocol in AZURE:
         return listed_name(url.rstrip("/"))
@@ -190,13 +192,14 @@ def _plain(name: str) -> str:
 
 
 def location(value: str) -> str:
-    """Check an option or argument that must be a path or URL; returns the value unchanged.
+    """An option or argument that must be a path or URL, as :func:`with_lower_scheme` spells it.
 
     Raises:
         ValueError: the value is empty, contains NUL, is a chained URL of fsspec such as
             ``simplecache::s3://...``, begins with ``dbfs:/`` and names no volume, or names one version of an
             object.
     """
+    value = with_lower_scheme(value)
     if not value.strip():
         raise ValueError("the value is empty; a path or URL is expected")
     if "\0" in value:
@@ -216,6 +219,12 @@ def location(value: str) -> str:
     if mark is not None and mark in value:
         raise ValueError(f"the text after {mark} names one version of one object, not a location")
     return value
+
+
+def with_lower_scheme(url: str) -> str:
+    """A path or URL with its scheme in lower case, by which file systems are known (RFC 3986, 3.1)."""
+    scheme = _URL.match(url)
+    return url if scheme is None else scheme[0].lower() + url[scheme.end() :]
 
 
 def checked_location(value: str, *, what: str, error_type: type[Flip27Error]) -> str:
@@ -238,7 +247,7 @@ def canonical_path(url: str) -> str:
     local = local_path(url)
     if local is not None:
         return os.path.abspath(local)
-    shown = without_users(url).rstrip("/")
+    shown = without_users(with_lower_scheme(url)).rstrip("/")
     protocol, _, rest = shown.partition("://")
     if has_account(shown):
         return f"abfs://{_account_of_dfs(protocol, rest)}"

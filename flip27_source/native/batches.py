@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_reading
+from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_reading, without_frames
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
@@ -23,6 +24,7 @@ from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
 from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
+from flip27_source.snapshots.task_failures import at_batch, keep_error
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 from .batch_columns import BatchColumns
@@ -86,11 +88,9 @@ class _NativeBatches:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         source, options = _source_of(rows), NativeOptions.parse(self.options)
-        files = files_without_tasks(rows, options.own)
-        planned = PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
+        planned = files_without_tasks(rows, options.own) or PlannedFiles.of(rows.toArrow())
         if planned.files:
-            name = planned.checkpoint_name
-            _Batch(self, source, options, rows.sparkSession, name, batch_id).deliver(planned.files)
+            _Batch(self, source, options, rows.sparkSession, planned, batch_id).deliver()
 
 
 class _Batch:
@@ -102,10 +102,11 @@ class _Batch:
         source: SourceOfSplits,
         options: NativeOptions,
         spark: SparkSession,
-        checkpoint_name: str | None,
+        planned: PlannedFiles,
         batch_id: int,
     ) -> None:
         self._native = native
+        self._planned = planned
         self._source = source
         self._options = options
         depth, names = source.base_depth, source.base_names
@@ -119,11 +120,39 @@ class _Batch:
         )
         self._columns = self._batch_columns() if native.schema is None else None
         self._hide = hidden_of_store(options.own).in_text
-        self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
+        self._unreadable_files = UnreadableFiles(source, planned.checkpoint_name, options.own)
         self._batch_id = batch_id
 
-    def deliver(self, planned: Sequence[FileSplit]) -> None:
-        files = self._unreadable_files.remaining(planned)
+    def deliver(self) -> None:
+        """Deliver the files; an error that ends the query is stored, if the state can be written."""
+        try:
+            self._deliver()
+        except Exception as error:
+            document, location = self._planned.document, self._source.state_location
+            if not (document is None or location is None or is_of_a_stop(error)):
+                planned, given = self._planned.planned, self._native.options
+                at_batch(
+                    lambda: open_store(location, self._options.own.with_prefix("storage.")),
+                    document,
+                    given,
+                    partial(
+                        keep_error,
+                        error=self._with_its_file(error),
+                        secrets=given,
+                        epoch=None if planned is None else planned.epoch,
+                    ),
+                )
+            raise
+
+    def _with_its_file(self, error: Exception) -> Exception:
+        """The error of the file that Spark has failed to read; the error itself if it names none."""
+        said = unquote(str(error)) if _FAILED_FILE in str(error) else ""  # Spark writes paths as URIs
+        named = [file for file in self._planned.files if _name_of(file) in said]
+        longest = max(named, key=lambda file: len(file.path), default=None)
+        return error if longest is None else self._corrupt(longest, error)
+
+    def _deliver(self) -> None:
+        files = self._unreadable_files.remaining(self._planned.files)
         while files:
             try:
                 self._read(files)
@@ -237,7 +266,7 @@ class _Batch:
         no_access = self._no_access(file, error)
         if no_access is not None:
             return no_access
-        said = kept_text(error, self._hide)[:_SHOWN_CHARACTERS]
+        said = kept_text(error, lambda text: self._hide(without_frames(text)))[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
             remedy="check the file; restart the query with onSplitError=quarantine or ignoreCorruptFiles to "
@@ -245,6 +274,7 @@ class _Batch:
         )
 
 
+_FAILED_FILE = "[FAILED_READ_FILE"
 _NOT_OF_A_FILE = (ParseException, SchemaError, OptionError, MemoryError)
 """Errors that are not caused by a file."""
 _OF_INFERRED_COLUMNS = {

@@ -13,6 +13,9 @@ from flip27_source.errors import ContractError, SchemaError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
 from flip27_source.schemas.column_comments import PATH_COLUMN
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
 
 COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "splitId", "checkpoint")
 """The columns that are needed."""
@@ -25,10 +28,21 @@ class PlannedFiles:
     Attributes:
         files: in the order of the rows.
         checkpoint_name: lineage and document of the checkpoint; None if its tasks do not report.
+        planned: a task of the batch, as the coordinator has planned it; None if only the rows are known.
     """
 
     files: tuple[FileSplit, ...]
     checkpoint_name: str | None
+    planned: PlannedSubtask | None = None
+
+    @property
+    def document(self) -> tuple[str, CheckpointName] | None:
+        """Lineage and document of the checkpoint, if they are known."""
+        if self.planned is not None:
+            return self.planned.document
+        lineage, _, text = (self.checkpoint_name or "").partition("/")
+        name = CheckpointName.parse(text)
+        return None if name is None else (file_names.checked_lineage_name(lineage), name)
 
     @classmethod
     def of(cls, rows: pa.Table) -> PlannedFiles:
@@ -64,7 +78,12 @@ class PlannedFiles:
         return cls.whole(files, names[0] if len(names) == 1 else None)
 
     @classmethod
-    def whole(cls, splits: Sequence[FileSplit], checkpoint_name: str | None) -> PlannedFiles:
+    def whole(
+        cls,
+        splits: Sequence[FileSplit],
+        checkpoint_name: str | None = None,
+        planned: PlannedSubtask | None = None,
+    ) -> PlannedFiles:
         """The files of splits, each of which must be a whole file.
 
         Raises:
@@ -85,7 +104,7 @@ class PlannedFiles:
                 "are versions of an overwritten file, write it once more and restart the query with "
                 "onSplitError=quarantine, which sets them aside and reads the newest version",
             )
-        return cls(files=tuple(splits), checkpoint_name=checkpoint_name)
+        return cls(files=tuple(splits), checkpoint_name=checkpoint_name, planned=planned)
 
 
 def by_partition_columns(

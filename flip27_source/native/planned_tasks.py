@@ -23,12 +23,14 @@ from flip27_source.segment import Segment
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.spark.task import SubtaskPartition
 
+from .planned_files import PlannedFiles
+
 _EXECUTION = "spark.sql.execution.id"
 _ONLY_A_SCAN = "StreamingDataSourceV2ScanRelation"
 _ROWS = "numOutputRows"
 
 
-def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, ...] | None:
+def files_without_tasks(rows: DataFrame, options: Options) -> PlannedFiles | None:
     """The files that the tasks of a batch would return; None if the tasks have to run.
 
     As in the tasks, each file must be as it was discovered; if one is not, the tasks run and handle it.
@@ -41,6 +43,7 @@ def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, .
     if scan is None:
         return None
     files: list[FileSplit] = []
+    planned: PlannedSubtask | None = None
     for planned in _planned_in(scan):
         files_of_task = _files_in(planned)
         if files_of_task is None:
@@ -49,7 +52,7 @@ def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, .
     if files and any(changed_files(files, options)):
         return None
     scan.metrics().apply(_ROWS).add(len(files))  # Spark shows them in progress events
-    return tuple(files)
+    return PlannedFiles.whole(files, planned=planned)
 
 
 def _scan_of(rows: DataFrame) -> Any | None:

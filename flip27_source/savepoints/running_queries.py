@@ -12,7 +12,8 @@ from typing import Any
 from ..errors import Flip27Error, StateLocationError
 from ..file_systems.paths import canonical_path
 from ..snapshots.documents import timestamp
-from ..snapshots.driver_epochs import DriverRecord, DriverWatch
+from ..snapshots.driver_condition import DriverWatch
+from ..snapshots.driver_epochs import Driver
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, check_target
 from ..snapshots.spark_checkpoint import batch_of
@@ -194,8 +195,8 @@ def made_by_driver(
     store = state_store(state, options)
     batch = committed()
     folder = lineage_of(state, batch, lineage, store)
-    watch = DriverWatch(store, folder)
-    driver = watch.living()
+    watch = DriverWatch()
+    driver = watch.living(store, folder)
     if driver is None:
         return None
     progress = progress or (lambda _said: None)
@@ -221,7 +222,7 @@ class _PendingRequest:
         to: str,
         options: dict[str, Any],
         watch: DriverWatch,
-        driver: DriverRecord,
+        driver: Driver,
         committed: Callable[[], NewestBatch | None],
         progress: Progress,
     ) -> None:
@@ -230,7 +231,7 @@ class _PendingRequest:
         self._to = to
         self._target = open_store(to, options)
         self._watch = watch
-        self._driver = f"the driver (process {driver.process} on {driver.host})"
+        self._driver = f"the driver ({driver.who})"
         self._committed = committed
         self._progress = progress
         self._before = frozenset(found.folder for found in self._savepoints())
@@ -262,7 +263,7 @@ class _PendingRequest:
             now = time.monotonic()
             if self._is_finished_here():
                 return True
-            if self._watch.living() is None:
+            if self._watch.living(self._store, self._lineage) is None:
                 self._requests.delete(self._asked.request_id)
                 self._progress(f"{self._driver} has ended")
                 return True

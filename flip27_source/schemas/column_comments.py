@@ -53,7 +53,6 @@ def commented(field: pa.Field, comment: str) -> pa.Field:
 
 
 def comment_of(field: pa.Field) -> str | None:
-    """The comment of a column, if it has one."""
     comment = json.loads((field.metadata or {}).get(_SPARKS_KEY, b"{}")).get("comment")
     return comment if isinstance(comment, str) else None
 

@@ -3,8 +3,8 @@
 A stale driver's files do no harm, because documents, segments and reports are named by their content or by
 their document. The epoch stops a stale driver, and keeps it from cleaning up files that others need.
 
-A driver that checks for requests also records periodically that it is alive. Senders of requests read these
-records (DriverWatch); correctness does not depend on them.
+A driver that checks for requests also records periodically that it is alive. ``driver_condition`` reads these
+records; correctness does not depend on them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +33,6 @@ STOP_ONE = (
 """The remedy if another driver has taken over."""
 RENEWED_EVERY_MS = 10_000
 MISSED_RENEWALS = 3
-_PATIENCE_MS = MISSED_RENEWALS * RENEWED_EVERY_MS + 10_000
-"""How long a driver counts as alive after a renewal."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PIDS_OF_HOST = "pid:[4026531836]"
 """The PID namespace outside of all containers, by a constant of Linux."""
@@ -86,6 +82,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        asks_since_ms: since when a round of discovery has been going on that takes long; None: there is none.
         written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
@@ -99,6 +96,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
+    asks_since_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 
@@ -125,86 +123,26 @@ class Driver(NamedTuple):
     epoch: int
     record: DriverRecord | None
 
-
-class Condition(StrEnum):
-    """What is known of the newest driver of a lineage."""
-
-    RUNNING = "running"
-    STOPPED = "stopped"
-    FAILED = "failed"
-    LOST = "lost"
-    """It has ended without a word: its process was killed, or its host cannot be reached."""
-    UNKNOWN = "unknown"
-    """It does not say whether it is alive (``requestInterval=0``), or is of a version before 0.3."""
+    @property
+    def who(self) -> str:
+        record = self.record
+        return "an unknown process" if record is None else f"process {record.process} on {record.host}"
 
 
-class DriverCondition(NamedTuple):
-    """The newest driver of a lineage.
-
-    Attributes:
-        since_ms: running: since when; stopped or failed: when; lost: when it was last heard of.
-        said_ms: when it has last said that it is alive, or has ended.
-    """
-
-    driver: Driver
-    condition: Condition
-    since_ms: int | None
-    said_ms: int | None
-
-
-class Heard:
-    """What a reader that looks repeatedly has heard of drivers, so that its clock need not agree with theirs.
-
-    Only the first look at a lineage compares clocks, and one after a pause. After that, a driver is silent
-    from the look on at which its renewal has last changed.
-    """
-
-    def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
-        self._steady_s = steady_s
-        # By lineage: the renewal, when it was last looked at, and since when it has not changed.
-        self._seen: dict[str, tuple[int, float, float]] = {}
-
-    def silent_ms(self, lineage: str, said_ms: int, wall_ms: float) -> float:
-        """For how long a driver has been silent whose last renewal is of ``said_ms`` by its own clock."""
-        now_s = self._steady_s()
-        before_ms, looked_s, since_s = self._seen.get(lineage, (None, float("-inf"), 0.0))
-        is_pause = (now_s - looked_s) * 1000 > _PATIENCE_MS
-        if said_ms != before_ms:
-            since_s = now_s - (max(0.0, wall_ms - said_ms) / 1000 if is_pause else 0.0)
-        self._seen[lineage] = said_ms, now_s, since_s
-        return (now_s - since_s) * 1000
-
-
-def newest_driver(
-    store: Store, lineage: str, *, heard: Heard | None = None, wall_s: Callable[[], float] = time.time
-) -> DriverCondition | None:
-    """The newest driver of a lineage, and whether it is alive; None if no driver is known.
-
-    Args:
-        heard: of earlier looks.
-    """
-    listed = _listed(store, lineage)
-    if not listed.epochs:
-        return None
-    driver = Driver(listed.newest, _record(store, lineage, listed.newest))
-    record, said_ms = driver.record, listed.last_said_ms
-    if record is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms)
-    if record.ended_ms is not None:
-        ended = Condition.STOPPED if record.error is None else Condition.FAILED
-        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
-    if said_ms is None:
-        return DriverCondition(driver, Condition.UNKNOWN, None, None)
-    silent_ms = (heard or Heard()).silent_ms(lineage, said_ms, wall_s() * 1000)
-    if _is_gone(store, lineage, driver, said_ms) or silent_ms > _PATIENCE_MS:
-        return DriverCondition(driver, Condition.LOST, said_ms, said_ms)
-    return DriverCondition(driver, Condition.RUNNING, record.started_ms, said_ms)
+def keep_failed_start(
+    store: Store, lineage: str, started_ms: int, now_ms: int, error: BaseException, process: int
+) -> None:
+    """Record the error of a run that has ended before it drove a lineage, beside the newest driver."""
+    newest = listed_drivers(store, lineage).newest
+    if newest:  # otherwise nothing may be there any more
+        start = DriverRecord(host=_host(), process=process, started_ms=started_ms).ended(now_ms, error)
+        store.replace(file_names.failed_start_file(lineage, newest), _encoded(start))
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
     """The drivers of a lineage that are known, newest first."""
-    for epoch in sorted(_listed(store, lineage).epochs, reverse=True):
-        yield Driver(epoch, _record(store, lineage, epoch))
+    for epoch in sorted(listed_drivers(store, lineage).epochs, reverse=True):
+        yield Driver(epoch, read_record(store, lineage, epoch))
 
 
 class DriverEpoch:
@@ -214,8 +152,8 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
-            written again; the owner changes their values.
+        notes: values of the record by their names, from ``failed`` on, which it has once it is written
+            again; the owner changes them.
         process: returns the id of this process.
     """
 
@@ -242,7 +180,7 @@ class DriverEpoch:
             numbers=self._notes.get("numbers", {}),
         )
         self._completed = at
-        taken = _listed(store, lineage)
+        taken = listed_drivers(store, lineage)
         self.epoch = taken.newest + 1
         while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
             self.epoch += 1
@@ -260,6 +198,7 @@ class DriverEpoch:
                 LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
         self._older_renewals = taken.renewals
+        self._failed_starts = taken.failed_starts
 
     @property
     def started_ms(self) -> int:
@@ -291,6 +230,8 @@ class DriverEpoch:
         """Only once this driver may drive: a claim in vain must not make a living driver seem lost."""
         while self._older_renewals:
             self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
+        while self._failed_starts:
+            self._forget(file_names.failed_start_file(self.lineage, self._failed_starts.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
@@ -298,7 +239,7 @@ class DriverEpoch:
         Runs on any thread, and on several at once. A renewal file always exists: the previous one is deleted
         once the next one is written.
         """
-        if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
+        if self._is_renewed and listed_drivers(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
             self._write()
 
@@ -325,7 +266,7 @@ class DriverEpoch:
         try:
             ended = self._present(self._record.ended(now_ms, error))
             is_new = self._is_news(ended) or self._is_unwritten
-            if is_new and _listed(self._store, self.lineage).newest == self.epoch:
+            if is_new and listed_drivers(self._store, self.lineage).newest == self.epoch:
                 self._write(now_ms, error)
         except Exception as failed:  # noqa: BLE001 - must not hide the error that stops the query
             LOG.warning(
@@ -335,13 +276,28 @@ class DriverEpoch:
             )
 
     def give_back(self) -> None:
-        """Delete the claim of a driver that has written nothing."""
-        self._forget(file_names.driver_file(self.lineage, self.epoch))
+        """Delete the claim of a driver that has written nothing; called again, what has remained of it."""
+        for name in {self._file, *self._remaining}:
+            self._forget(name)
+
+    @property
+    def _file(self) -> str:
+        return file_names.driver_file(self.lineage, self.epoch)
+
+    def _is_own(self, record: DriverRecord | None, started_ms: Collection[int]) -> bool:
+        """Whether a record is of this process, and of a claim that was made at one of these times."""
+        if record is None or record.started_ms not in started_ms:
+            return False
+        return (record.host, record.process) == (self._record.host, self._record.process)
 
     def _forget(self, name: str) -> None:
         """Delete a file; it does no harm if it remains until the driver ends."""
         try:
-            self._store.delete(name)
+            # The epoch of a claim whose file was deleted, although with an error, may be that of another.
+            if name != self._file or self._is_own(
+                read_record(self._store, self.lineage, self.epoch), (self.started_ms,)
+            ):
+                self._store.delete(name)
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
             self._remaining.add(name)
             LOG.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
@@ -363,7 +319,7 @@ class DriverEpoch:
                 return
             self._record, self._is_unwritten = record, True
         while self._is_unwritten:
-            self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
+            self._store.replace(self._file, _encoded(record))
             with self._changing:
                 # A slow renewal may have undone what was written meanwhile, such as the end: write it again.
                 self._is_unwritten = record != self._record
@@ -399,96 +355,36 @@ class DriverEpoch:
             StaleDriverError: another driver has taken over.
             MissingStateError: the state was moved or deleted.
         """
-        newest = _listed(self._store, self.lineage).newest
+        newest = listed_drivers(self._store, self.lineage).newest
         if newest > self.epoch:
-            record = _record(self._store, self.lineage, newest)
-            mine = self._record
-            if (
-                record is not None
-                and (record.host, record.process) == (mine.host, mine.process)
-                and record.started_ms in vain_ms
-            ):
+            record = read_record(self._store, self.lineage, newest)
+            if self._is_own(record, vain_ms):
                 return
-            who = "" if record is None else f" (process {record.process} on {record.host})"
             raise StaleDriverError(
-                f"another driver{who} has taken over {self.lineage} in "
+                f"another driver ({Driver(newest, record).who}) has taken over {self.lineage} in "
                 f"{self._store.location}: its epoch is {newest}, this driver's epoch is {self.epoch}",
                 remedy=STOP_ONE,
             )
         if newest < self.epoch:  # a listing may be late: the file itself decides
-            own = file_names.driver_file(self.lineage, self.epoch)
             try:
-                self._store.read_surely(own)
+                self._store.read_surely(self._file)
             except MissingStateError:
                 raise MissingStateError(
-                    f"{own} is no longer in {self._store.location}: the state was moved or deleted while the "
-                    "query ran",
+                    f"{self._file} is no longer in {self._store.location}: the state was moved or deleted "
+                    "while the query ran",
                     remedy="move the state back, or restore it from a backup, and restart the query",
                 ) from None
 
 
-class DriverWatch:
-    """Detects whether the driver of a lineage is alive and checks for requests; used by senders of requests.
+class ListedDrivers(NamedTuple):
+    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms.
 
-    The first call compares the driver's clock with this clock. After that, the driver counts as alive while
-    its renewals change.
-
-    Args:
-        wall_s: returns the time in seconds.
-        steady_s: returns a monotonic time in seconds.
-
-    Attributes:
-        newest: the epoch of the newest driver at the last look; 0 if there was none.
-        is_doubtful: whether further looks may tell otherwise than the last one: the driver has not ended, and
-            seems silent, or its clock is so far ahead that its renewal says nothing until it changes.
+    ``failed_starts``: the epochs after whose driver a run has failed at its start.
     """
-
-    def __init__(
-        self,
-        store: Store,
-        lineage: str,
-        *,
-        wall_s: Callable[[], float] = time.time,
-        steady_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._lineage = lineage
-        self._wall_s = wall_s
-        self._steady_s = steady_s
-        self._seen_ms: int | None = None
-        self._changed_s = 0.0
-        self.newest = 0
-        self.is_doubtful = False
-
-    def living(self) -> DriverRecord | None:
-        """The driver that is alive; None if there is none, or if it takes no requests."""
-        listed = _listed(self._store, self._lineage)
-        self.newest = listed.newest
-        said_ms, was_doubtful, self.is_doubtful = listed.last_said_ms, self.is_doubtful, False
-        seen_ms, self._seen_ms = self._seen_ms, said_ms or 0
-        if said_ms is None:
-            return None
-        driver = Driver(listed.newest, _record(self._store, self._lineage, listed.newest))
-        record = driver.record or DriverRecord(host="an unknown host", process=0, started_ms=said_ms)
-        if record.ended_ms is not None or _is_gone(self._store, self._lineage, driver, said_ms):
-            return None
-        now_s = self._steady_s()
-        if seen_ms is None:
-            age_s = self._wall_s() - said_ms / 1000
-            self._changed_s = now_s - max(0.0, age_s)
-            was_doubtful = age_s * 1000 < -_PATIENCE_MS
-        elif said_ms != seen_ms:
-            self._changed_s, was_doubtful = now_s, False
-        is_silent = (now_s - self._changed_s) * 1000 > _PATIENCE_MS
-        self.is_doubtful = is_silent or was_doubtful
-        return None if is_silent else record
-
-
-class _Listed(NamedTuple):
-    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms."""
 
     epochs: list[int]
     renewals: list[tuple[int, int]]
+    failed_starts: list[int]
 
     @property
     def newest(self) -> int:
@@ -500,11 +396,12 @@ class _Listed(NamedTuple):
         return max((ms for epoch, ms in self.renewals if epoch == self.newest), default=None)
 
 
-def _listed(store: Store, lineage: str) -> _Listed:
+def listed_drivers(store: Store, lineage: str) -> ListedDrivers:
     names = store.list(f"{lineage}/{file_names.DRIVERS}")
-    return _Listed(
+    return ListedDrivers(
         [epoch for name in names if (epoch := file_names.parse_number(name)) is not None],
         [renewal for name in names if (renewal := file_names.parse_renewal(name)) is not None],
+        [epoch for name in names if (epoch := file_names.parse_failed_start(name)) is not None],
     )
 
 
@@ -512,9 +409,18 @@ def _encoded(record: DriverRecord) -> bytes:
     return msgspec.json.encode(record, order="sorted")
 
 
-def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+def read_record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+    return _decoded(store, file_names.driver_file(lineage, epoch))
+
+
+def read_failed_start(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+    """What is kept of a run that was to follow the driver of this epoch, and has ended before it drove."""
+    return _decoded(store, file_names.failed_start_file(lineage, epoch))
+
+
+def _decoded(store: Store, file: str) -> DriverRecord | None:
     try:
-        return decode_json(store.read_surely(file_names.driver_file(lineage, epoch)), DriverRecord)
+        return decode_json(store.read_surely(file), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 
@@ -534,7 +440,7 @@ def _boot() -> bytes:
     return b""
 
 
-def _is_gone(store: Store, lineage: str, driver: Driver, said_ms: int) -> bool:
+def is_gone(store: Store, lineage: str, driver: Driver, said_ms: int) -> bool:
     """Whether the driver ran on this machine since it was started, and its process no longer exists."""
     record = driver.record
     if record is None or record.host != _host() or os.name != "posix":

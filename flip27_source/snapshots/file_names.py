@@ -8,6 +8,7 @@
   failures/<id>-<digest>.<split>-<n>.json    n-th failure to read a split of that document
   failures/<id>-<digest>.savepoint-<subtask>.json   what a subtask could not add to its savepoint
   failures/<id>-<digest>.task-<subtask>-<time>.json   why an attempt of a subtask failed at that time, in ms
+  failures/<id>-<digest>.batch-<time>.json   what else has ended that batch
   requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
   requests/<uuid>.failed.json                why a request failed
   drivers/<epoch>.json                       the driver of an epoch; the highest epoch drives the lineage
@@ -43,9 +44,10 @@ _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
 _REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
 _FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
 _FAILED_ADDITION_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.savepoint-(\d{1,9})\.json")
-_FAILED_TASK_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.task-(\d{1,9})-(\d{1,18})\.json")
+_FAILED_TASK_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(?:task-(\d{1,9})|batch)-(\d{1,18})\.json")
 _REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.failed)?\.json")
 _NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
+_FAILED_START_NAME = re.compile(r"(\d{1,18})\.failed\.json")
 _RENEWAL_NAME = re.compile(r"(\d{1,18})\.(\d{1,18})\.alive")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
@@ -154,9 +156,10 @@ def failed_addition_file(lineage: str, name: CheckpointName, subtask_id: int) ->
     return f"{lineage}/{FAILURES}/{name}.savepoint-{subtask_id}.json"
 
 
-def failed_task_file(lineage: str, name: CheckpointName, subtask_id: int, at_ms: int) -> str:
-    """Path of the record of why an attempt of a subtask failed at a time, in milliseconds."""
-    return f"{lineage}/{FAILURES}/{name}.task-{subtask_id}-{at_ms}.json"
+def failed_task_file(lineage: str, name: CheckpointName, subtask_id: int | None, at_ms: int) -> str:
+    """Path of the record of why an attempt of a subtask failed at a time, in ms; or a batch (None)."""
+    of = "batch" if subtask_id is None else f"task-{subtask_id}"
+    return f"{lineage}/{FAILURES}/{name}.{of}-{at_ms}.json"
 
 
 def belongs_to(file_name: str) -> CheckpointName | None:
@@ -181,6 +184,11 @@ def driver_file(lineage: str, epoch: int) -> str:
     return f"{lineage}/{DRIVERS}/{epoch}.json"
 
 
+def failed_start_file(lineage: str, epoch: int) -> str:
+    """Path of the file that says why a run ended that came after the driver of ``epoch`` and never drove."""
+    return f"{lineage}/{DRIVERS}/{epoch}.failed.json"
+
+
 def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
     """Path of the file that shows that the driver of ``epoch`` was alive at a time, in milliseconds."""
     return f"{lineage}/{DRIVERS}/{epoch}.{said_ms}.alive"
@@ -196,11 +204,15 @@ def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
     return _of_subtask(_FAILED_ADDITION_NAME, file_name)
 
 
-def parse_failed_task(file_name: str) -> tuple[CheckpointName, int, int] | None:
-    """The document, the subtask and the time in the file name of a failed attempt; None for other names."""
+def parse_failed_task(file_name: str) -> tuple[CheckpointName, int | None, int] | None:
+    """What ``failed_task_file`` was given, except the lineage; None for other names."""
     match = _FAILED_TASK_NAME.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
-    return None if match is None or name is None else (name, int(match[2]), int(match[3]))
+    return (
+        None
+        if match is None or name is None
+        else (name, None if match[2] is None else int(match[2]), int(match[3]))
+    )
 
 
 def _of_subtask(pattern: re.Pattern[str], file_name: str) -> tuple[CheckpointName, int] | None:
@@ -225,6 +237,12 @@ def parse_request(file_name: str) -> tuple[str, bool] | None:
 def parse_number(file_name: str) -> int | None:
     """The epoch in a driver's file name, or the version in a schema's; None for other names."""
     match = _NUMBER_NAME.fullmatch(file_name)
+    return None if match is None else int(match[1])
+
+
+def parse_failed_start(file_name: str) -> int | None:
+    """The epoch in the file name of a failed start; None for other names."""
+    match = _FAILED_START_NAME.fullmatch(file_name)
     return None if match is None else int(match[1])
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..errors import StaleDriverError, StateError, StateLocationError
 from . import file_names
-from .driver_epochs import MISSED_RENEWALS, RENEWED_EVERY_MS, DriverEpoch, DriverWatch
+from .driver_condition import Condition, DriverWatch
+from .driver_epochs import MISSED_RENEWALS, RENEWED_EVERY_MS, DriverEpoch
 from .file_names import CheckpointName
 from .linked_folders import LinkedFolderError
 from .request_mailbox import Mailbox
@@ -22,12 +23,18 @@ from .store import Store, open_store
 
 
 class LineageRemoval:
-    """Removes the files of one lineage; other files in its folders stay, and so do those folders."""
+    """Removes the files of one lineage; other files in its folders stay, and so do those folders.
+
+    Attributes:
+        is_doubtful: whether another :meth:`check` may find that the driver is alive.
+    """
 
     def __init__(self, store: Store, lineage: str) -> None:
         self._store = store
         self.lineage = file_names.checked_lineage_name(lineage)
-        self.watch = DriverWatch(store, self.lineage)
+        self._watch = DriverWatch()
+        self.is_doubtful = False
+        self._newest = 0
         self._epoch: DriverEpoch | None = None
 
     def check(self) -> None:
@@ -39,11 +46,12 @@ class LineageRemoval:
         """
         for folder in file_names.FOLDERS:
             self._store.check_inside(f"{self.lineage}/{folder}/")
-        driver = self.watch.living()
-        if driver is not None and not self.watch.is_doubtful:
+        found = self._watch.newest(self._store, self.lineage)
+        self._newest = 0 if found is None else found.driver.epoch
+        self.is_doubtful = found is not None and found.is_doubtful
+        if found is not None and found.condition is Condition.RUNNING:
             raise StateLocationError(
-                f"a query uses {self.lineage} in {self._store.location}: its driver is process "
-                f"{driver.process} on {driver.host}",
+                f"a query uses {self.lineage} in {self._store.location}: its driver is {found.driver.who}",
                 remedy="stop the query first; a driver that was killed counts as running for 40 seconds",
             )
         waiting = Mailbox(self._store, self.lineage).waiting().savepoints
@@ -62,14 +70,13 @@ class LineageRemoval:
             StateLocationError: a query was started since :meth:`check`.
         """
         self._epoch = DriverEpoch(self._store, self.lineage, time.time_ns() // 1_000_000)
-        if self._epoch.epoch != self.watch.newest + 1:
+        if self._epoch.epoch != self._newest + 1:
             raise StateLocationError(
                 f"a query has begun to use {self.lineage} in {self._store.location}",
                 remedy="stop the query first",
             )
 
     def give_back(self) -> None:
-        """The lineage stays as it is."""
         if self._epoch is not None:
             self._epoch.give_back()
 
@@ -137,7 +144,7 @@ def check_all(removals: Sequence[LineageRemoval], wait: Callable[[float], object
     for left in reversed(range(MISSED_RENEWALS + 1)):
         for removal in removals:
             removal.check()
-        if not left or not any(removal.watch.is_doubtful for removal in removals):
+        if not left or not any(removal.is_doubtful for removal in removals):
             return
         wait(RENEWED_EVERY_MS / 1000)
 

@@ -45,6 +45,15 @@ def is_spark_checkpoint(store: Store) -> bool:
     return newest_planned(store) >= 0
 
 
+def query_id_of(store: Store) -> str | None:
+    """The id of the query with this checkpoint; None if it has none yet."""
+    try:
+        value = decode_json(store.read(METADATA_FILE))
+    except (MissingStateError, msgspec.MsgspecError):
+        return None
+    return value.get("id") if isinstance(value, dict) else None
+
+
 def newest_planned(store: Store) -> int:
     """The newest batch in the offset log; -1 if there is none."""
     return max(_numbers(store, OFFSETS), default=-1)

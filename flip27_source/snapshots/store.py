@@ -473,7 +473,7 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     Raises:
         StateLocationError: the URL's file system is unknown or cannot be reached.
     """
-    checked_location(location, what="the location", error_type=StateLocationError)
+    location = checked_location(location, what="the location", error_type=StateLocationError)
     local = disk_path(location)
     if local is not None:
         return LocalStore(os.path.abspath(local))

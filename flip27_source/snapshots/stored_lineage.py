@@ -257,6 +257,8 @@ class StoredLineage:
     def committed_after(self, start: CheckpointName, *, or_beside: bool = False) -> CheckpointName | None:
         """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.
 
+        Of several lines after it, that of the newest driver counts.
+
         A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset was not
         returned to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first.
 
@@ -266,15 +268,16 @@ class StoredLineage:
         """
         names = self.names()
         follow = {start}
-        committed: CheckpointName | None = None
+        committed, newest_epoch = None, 0
         # Parents first: a query that went back often has many lines, and no document is read twice.
         for name in sorted(name for name in names if name > start):
             # A damaged or missing document proves nothing, and the query does not need it.
             with contextlib.suppress(*_UNREADABLE):
-                parent = self.document(name).parent
-                if parent in follow:
+                document = self.document(name)
+                if document.parent in follow:
                     follow.add(name)
-                    committed = committed if parent == start else parent
+                    if document.parent != start and document.raw.epoch >= newest_epoch:
+                        committed, newest_epoch = document.parent, document.raw.epoch
         if committed is not None:
             return committed
         is_one_line = len({name.checkpoint_id for name in names}) == len(names)

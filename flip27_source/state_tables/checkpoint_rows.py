@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from ..snapshots.documents import CheckpointDocument, timestamp
-from ..snapshots.driver_epochs import DriverCondition
+from ..snapshots.driver_condition import DriverCondition
 from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
+from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..values.times import event_time
 from .history import History, canonical, canonical_text
 from .predicates import Predicate
@@ -29,26 +30,30 @@ def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
     for name in history.line().names:
-        if not asked.checkpoint(name.checkpoint_id):
-            continue
-        for subtask in history.reports.get(name, ()):
-            report = history.report(name, subtask)
-            if report is not None:
-                metrics = report.metrics
-                yield {
-                    "checkpoint_id": name.checkpoint_id,
-                    "batch_id": history.batch_id(name),
-                    "subtask": subtask,
-                    "attempt": metrics.attempt_number,
-                    "host": metrics.host,
-                    "rows": metrics.rows,
-                    "bytes": metrics.bytes,
-                    "splits": metrics.splits,
-                    "duration_ms": metrics.duration_ms,
-                    "max_event_time": event_time(metrics.max_event_time),
-                    "events": len(report.events),
-                    "results": canonical(report.results),
-                }
+        if asked.checkpoint(name.checkpoint_id):
+            yield from reports_of(history, name)
+
+
+def reports_of(history: History, name: CheckpointName) -> Iterator[Row]:
+    """One row for each task of a batch that has reported; late reports are of no task."""
+    for subtask in history.reports.get(name, ()):
+        report = None if subtask >= FIRST_LATE_SUBTASK else history.report(name, subtask)
+        if report is not None:
+            metrics = report.metrics
+            yield {
+                "checkpoint_id": name.checkpoint_id,
+                "batch_id": history.batch_id(name),
+                "subtask": subtask,
+                "attempt": metrics.attempt_number,
+                "host": metrics.host,
+                "rows": metrics.rows,
+                "bytes": metrics.bytes,
+                "splits": metrics.splits,
+                "duration_ms": metrics.duration_ms,
+                "max_event_time": event_time(metrics.max_event_time),
+                "events": len(report.events),
+                "results": canonical(report.results),
+            }
 
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:

@@ -28,7 +28,8 @@ from ..snapshots.documents import (
     StoredQuarantined,
     decode_source,
 )
-from ..snapshots.driver_epochs import Condition, DriverCondition, DriverRecord, Heard, newest_driver
+from ..snapshots.driver_condition import Condition, DriverCondition, DriverWatch
+from ..snapshots.driver_epochs import DriverRecord
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
@@ -97,7 +98,7 @@ class History:
     Args:
         store: holds the lineage's folder; None if all documents are in Spark's offset log.
         counts: what :meth:`counted` has found so far, by segment; shared by histories of several looks.
-        heard: what earlier looks have heard of the driver; shared likewise.
+        watch: looks at drivers; shared likewise.
     """
 
     def __init__(
@@ -105,11 +106,11 @@ class History:
         store: Store | None,
         lineage: Lineage,
         counts: dict[str, tuple[int, int]] | None = None,
-        heard: Heard | None = None,
+        watch: DriverWatch | None = None,
     ) -> None:
         self._store = store
         self._counts = {} if counts is None else counts
-        self._heard = heard
+        self._watch = watch or DriverWatch()
         self.lineage = lineage
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
         self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
@@ -340,32 +341,28 @@ class History:
     @cached_property
     def driver(self) -> DriverCondition | None:
         """The newest driver, and whether it is alive; None if none is known, as in a savepoint."""
-        found = (
-            None
-            if self._store is None
-            else newest_driver(self._store, self.lineage.folder, heard=self._heard)
-        )
-        if self._store is None or found is None or found.driver.record is None:
+        if self._store is None:
+            return None
+        found = self._watch.newest(self._store, self.lineage.folder)
+        if found is None or found.driver.record is None:
             return found
         has_ended = found.condition in (Condition.STOPPED, Condition.LOST)
-        return self._with_failed_task(self._store, found, found.driver.record) if has_ended else found
+        return self._with_failure(self._store, found, found.driver.record) if has_ended else found
 
-    def _with_failed_task(
-        self, store: Store, found: DriverCondition, record: DriverRecord
-    ) -> DriverCondition:
-        """With the error of the task on which its query has ended: Spark does not tell it to the driver."""
+    def _with_failure(self, store: Store, found: DriverCondition, record: DriverRecord) -> DriverCondition:
+        """With the error on which its query has ended: Spark does not tell it to the driver."""
         line = self.line()
         document = self.head(line)
         if document is None or line.status[line.names[-1]] == COMPLETE:
             return found
         reported = self.reports.get(line.names[-1], ())
-        if len(reported) >= len(document.raw.plan):
-            return found  # every task has read its splits
         epoch = found.driver.epoch
         failure = newest_failure(store, self.lineage.folder, line.names[-1], epoch, reported)
         if failure is None:
             return found
-        known = found.condition is Condition.STOPPED and self.lineage.batches is not None
+        # Spark may have tried a task again, and its batch may be complete.
+        is_batch = failure.subtask is None
+        known = is_batch or (found.condition is Condition.STOPPED and self.lineage.batches is not None)
         record = msgspec.structs.replace(record, error=failure.error, remedy=failure.remedy)
         condition = Condition.FAILED if known else found.condition
         return found._replace(driver=found.driver._replace(record=record), condition=condition)

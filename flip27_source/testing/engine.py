@@ -265,7 +265,6 @@ class MicroBatchEngine(SparkQuery):
             return super().partitions()
 
     def splits_of_all(self, tasks: Sequence[PlannedSubtask]) -> list[Any]:
-        """The splits of a batch."""
         return [split for task in tasks for split in self.splits_of(task)]
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Row]:

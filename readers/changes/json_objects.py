@@ -48,12 +48,10 @@ class Member:
 
 
 def json_strings(texts: pa.Array) -> JsonTexts:
-    """Texts as JSON strings."""
     return JsonTexts(_escaped(texts), is_string=True)
 
 
 def quoted(text: str) -> str:
-    """One text as a JSON string."""
     return msgspec.json.encode(text).decode()
 
 

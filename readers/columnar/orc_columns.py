@@ -149,8 +149,6 @@ def _is_stored_clock_time(kind: pa.DataType) -> bool:
 
 
 def _each(convert: Callable[[Any], Any]) -> Cast:
-    """The cast that converts value by value."""
-
     def cast(column: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.array([None if value is None else convert(value) for value in column.to_pylist()], target)
 

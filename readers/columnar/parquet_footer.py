@@ -115,7 +115,6 @@ class _Compact:
             yield number, kind
 
     def structs(self) -> list[bytes]:
-        """The encoded structs of a list."""
         count, kind = self._list_header()
         if kind != _STRUCT:
             raise ValueError(f"a list of {kind}")

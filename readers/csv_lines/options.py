@@ -113,7 +113,6 @@ DIALECT_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def dialect_of(options: Options) -> Dialect:
-    """The dialect that the options define."""
     sep = options[SEP] or options[DELIMITER] or ","
     quote, escape = options[QUOTE], options[ESCAPE]
     if sep in (quote, escape):

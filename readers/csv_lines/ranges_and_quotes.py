@@ -61,11 +61,9 @@ class LineRows:
         return self._lines
 
     def place(self, row: int) -> Place:
-        """The place of a row."""
         return self._block.place_of_line(self._numbers[row])
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """The split of each of these rows."""
         return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
     def _refusal(self) -> SplitReadError:

@@ -219,7 +219,6 @@ class DateTimeFormats:
 
     @classmethod
     def of(cls, options: Options, *, day_numbers: bool = False) -> DateTimeFormats:
-        """The formats that the options define."""
         return cls(
             date=options[opts.DATE_FORMAT],
             timestamp=options[opts.TIMESTAMP_FORMAT],

@@ -200,7 +200,6 @@ class DateTimePattern:
 
 @lru_cache(maxsize=64)
 def datetime_pattern(pattern: str) -> DateTimePattern:
-    """The elements of a pattern."""
     levels: list[list[Element]] = [[]]
     for kind, text in _pieces(pattern):
         if kind == "literal":

@@ -74,7 +74,6 @@ def unescaped(name: str) -> str:
 
 
 def parts_of_listed(path: str) -> list[str]:
-    """The components of a path from a listing."""
     local = local_path(path)
     return parts_of(listed_name(path) if local is None else local)
 

@@ -27,7 +27,6 @@ _AT_ONCE = 16
 
 
 def check_unchanged(split: FileSplit, options: Options) -> None:
-    """Check one file."""
     path = split.path
     local = disk_path(path)
     with reading(path, options):

@@ -18,7 +18,6 @@ _STORED_AS = {pa.date32(): pa.int32(), pa.string(): pa.binary()}
 
 
 def arrays_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.Array]:
-    """One array for each column of ``schema``."""
     columns = zip(*rows, strict=True) if rows else ([() for _ in schema])
     return [build_array(list(values), field.type) for values, field in zip(columns, schema, strict=True)]
 

@@ -298,7 +298,6 @@ def _has_long_number(data: pa.Buffer) -> bool:
 
 
 def _scales(kind: pa.DataType) -> Iterator[int]:
-    """The scales of all decimals in a type."""
     if pt.is_decimal(kind):
         yield kind.scale
     for number in range(kind.num_fields):

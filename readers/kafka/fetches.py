@@ -384,7 +384,6 @@ def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:
 def _by_partition(
     messages: Sequence[Message], *, is_one: bool
 ) -> Iterator[tuple[str, int, Sequence[Message]]]:
-    """The messages in runs of one partition each."""
     if is_one:
         yield messages[0].topic() or "", messages[0].partition() or 0, messages
         return

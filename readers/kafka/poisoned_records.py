@@ -175,7 +175,6 @@ def split_of(topic: str, partition: int, message: Message | PoisonedMessage) -> 
 
 
 def run_of(split: KafkaSplit) -> Run:
-    """A run of the one record in the split."""
     try:
         record = msgspec.json.decode(split.record or "", type=PoisonedRecord)
     except msgspec.MsgspecError as error:

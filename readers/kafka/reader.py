@@ -227,7 +227,6 @@ def _no_automatic_collection() -> Iterator[None]:
 
 
 def _nulls(array: pa.Array) -> list[int]:
-    """The rows of nulls."""
     return np.flatnonzero(array.is_null()).tolist() if array.null_count else []
 
 

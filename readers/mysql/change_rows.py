@@ -49,7 +49,6 @@ class TypedRows:
         return self._own_names.setdefault(column.lower(), column)
 
     def batch(self, changes: Changes) -> pa.RecordBatch:
-        """A batch of changes, or of rows of a chunk."""
         return typed_batch(
             self._schema,
             _columns(changes, prefix="_"),

@@ -56,7 +56,6 @@ class Charsets:
         self._characters = cache(lambda name: str(query(_EACH_BYTE.format(name))[0][0]))
 
     def decode(self, text: bytes, collation: int) -> str:
-        """A text in the set of a collation."""
         name = self.names.get(collation, "utf8mb4")
         if text.isascii() and name not in _NOT_LIKE_ASCII:
             return text.decode()

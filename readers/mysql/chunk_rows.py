@@ -66,7 +66,6 @@ def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _column(kind: ColumnType, values: Sequence[Any]) -> pa.Array:
-    """The texts of a column, as an array of its type."""
     type = kind.arrow or pa.string()
     if pa.types.is_binary(type):
         return pa.array([one.encode() if isinstance(one, str) else one for one in values], pa.binary())

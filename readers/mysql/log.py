@@ -355,7 +355,6 @@ class WindowLog:
 
 
 def transactions_of(block: EventBlock, begins: Int64s) -> Iterator[Transaction]:
-    """The transactions that begin with these events."""
     starts, data, has_gtid = block.starts[begins], block.data, block.kinds[begins] == GTID
     flags = np.where(has_gtid, data[starts + _FLAGS_AT], 0).astype(np.int64)
     more = starts + _FLAGS_AT + 1 + 8 * (flags & _GROUP_COMMIT > 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +15,7 @@ from flip27_source.enumerators.postgres.server import OBJECT_IN_USE
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import SplitReadError
+from flip27_source.log import LOG
 from flip27_source.readers.postgres.copied_rows import CopiedBlock, copied_rows
 
 T = TypeVar("T")
@@ -51,8 +51,6 @@ def produced_ahead(
             interrupt()
             raise
 
-
-_log = logging.getLogger(__name__)
 
 MESSAGES_PER_BLOCK = 196_608
 BLOCK_BYTES = 4 << 20
@@ -106,7 +104,7 @@ def log_blocks(
                     f"{error.diag.message_primary}",
                     remedy="end the other reader (pg_terminate_backend), or give each query its own slotName",
                 ) from None
-            _log.info("slot %s is read by another connection; waiting", slot)
+            LOG.info("slot %s is read by another connection; waiting", slot)
             time.sleep(_POLL_S)
 
 

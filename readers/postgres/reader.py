@@ -7,7 +7,6 @@ are imported where they are used, because the driver also imports the reader's c
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -44,6 +43,7 @@ from flip27_source.enumerators.postgres.split import (
 )
 from flip27_source.enumerators.postgres.timelines import is_upgraded, timeline_of
 from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.log import LOG
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.changes.reader import ChangesReader
 from flip27_source.readers.postgres.change_rows import ChangeRows, change_rows
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from flip27_source.readers.scalars.text_bytes import Int64s
 
 _TEXT = PgType(name="text")
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,7 +284,7 @@ class PostgresReader(ChangesReader[PostgresSplit, ChangeRows]):
         said = f"column {column.name} of {relation} has a type that has since been dropped"
         if columns_read is None:
             self._types[column.type_oid, column.type_modifier] = _TEXT
-            _log.warning("%s (oid %d): its values are strings", said, column.type_oid)
+            LOG.warning("%s (oid %d): its values are strings", said, column.type_oid)
         elif column.name in columns_read and not pa.types.is_string(
             self.context.schema.field(column.name).type
         ):

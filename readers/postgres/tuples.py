@@ -35,7 +35,6 @@ class Tuples:
     unchanged: list[Bools | None]
 
     def of(self, group: Group) -> Tuples:
-        """The tuples of one of the tables."""
         count = len(group.relation.columns)
         masks = [None if mask is None else mask[group.places] for mask in self.unchanged[:count]]
         return Tuples(

@@ -201,7 +201,7 @@ def test_the_session_is_started_with_the_options_of_spark_submit(monkeypatch: py
     )
     assert settings.submit_arguments == (
         "--conf spark.a=1 --master spark://a:7077 --properties-file /x.conf --conf 'spark.b=two words' "
-        "pyspark-shell"
+        "--conf spark.api.mode=classic pyspark-shell"
     )
 
 

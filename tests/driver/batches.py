@@ -15,6 +15,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.reader import SplitReader
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.driver_condition import DriverCondition, DriverWatch
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.source_identity import identity_of
@@ -78,6 +79,17 @@ class Batches(SparkQuery):
     def files(self) -> dict[str, bytes]:
         assert isinstance(self.store, MemoryStore)
         return dict(self.store.files)
+
+    @property
+    def lineage(self) -> str:
+        (lineage,) = {name.partition("/")[0] for name in self.files()}
+        return lineage
+
+    def driver(self, *, after_s: float = 0) -> DriverCondition:
+        """The newest driver as it is seen later, for the first time."""
+        found = DriverWatch(wall_s=lambda: self.now_ms / 1000 + after_s).newest(self.store, self.lineage)
+        assert found is not None
+        return found
 
     def snapshot(self) -> Snapshot[Any]:
         """The snapshot in the newest document, read from the store."""

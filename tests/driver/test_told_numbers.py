@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flip27_source.driver.holder import MOST_GAUGES
-from flip27_source.snapshots.driver_epochs import RENEWED_EVERY_MS, DriverRecord, newest_driver
+from flip27_source.snapshots.driver_epochs import RENEWED_EVERY_MS, DriverRecord
 from tests.driver.batches import Batches
 from tests.driver.test_tolerated_failures import Unreachable, fail
 from tests.toy_sources import FEEDS, EchoReader, Feed, Shelf, items
@@ -21,11 +21,9 @@ def batches(request: pytest.FixtureRequest) -> Any:
 
 
 def record(batches: Batches) -> DriverRecord:
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage)
+    found = batches.driver().driver.record
     assert found is not None
-    assert found.driver.record is not None
-    return found.driver.record
+    return found
 
 
 def test_a_record_tells_the_numbers_of_the_last_progress_event_without_the_place_of_the_source(

@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.environment import Environment
-from flip27_source.errors import ContractError, StaleDriverError, StateLocationError
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, DriverEpoch, newest_driver
-from flip27_source.snapshots.store import MemoryStore
+from flip27_source.errors import ContractError, MissingStateError, StaleDriverError, StateLocationError
+from flip27_source.snapshots.driver_condition import Condition
+from flip27_source.snapshots.driver_epochs import DriverEpoch
+from flip27_source.snapshots.store import LocalStore, MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
@@ -151,6 +153,26 @@ def test_an_error_that_no_pause_can_mend_ends_the_query_at_once(batches: Any) ->
     assert batches.pauses == []
 
 
+@pytest.mark.parametrize("gone", ["checkpoints", "drivers"])
+def test_state_that_is_gone_does_not_come_back_by_waiting(
+    gone: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """That its files are not there is an OSError, too."""
+    FEEDS[request.node.name] = items("a")
+    options = {"feed": request.node.name, "stateLocation": "/unused", "tolerableFailedCheckpoints": "2"}
+    batches = Pausing(Feed, EchoReader, options, store=LocalStore(str(tmp_path)))
+    batches.batch()
+    batches.source_feed.extend(items("b"))
+    if gone == "checkpoints":
+        batches.restart()
+    for file in tmp_path.glob(f"*/{gone}/*"):
+        file.unlink()
+    with pytest.raises(MissingStateError):
+        batches.batch()
+    assert batches.pauses == []
+    assert "failedCheckpoints" not in (batches.holder.report() or {})
+
+
 def test_the_record_of_the_driver_has_the_failures(batches: Any) -> None:
     batches.batch()
     batches.source_feed.extend(items("b"))
@@ -158,20 +180,11 @@ def test_the_record_of_the_driver_has_the_failures(batches: Any) -> None:
     batches.now_ms = 7_000
     batches.batch()
     batches.holder.close()
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage)
-    assert found is not None
-    assert found.driver.record is not None
-    (failure,) = found.driver.record.failed
+    record = batches.driver().driver.record
+    assert record is not None
+    (failure,) = record.failed
     assert failure.at_ms >= 7_000
     assert failure.error.startswith("StateLocationError: the bucket does not answer")
-
-
-def condition(batches: Any) -> DriverCondition:
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
-    found = newest_driver(batches.store, lineage, wall_s=lambda: batches.now_ms / 1000)
-    assert found is not None
-    return found
 
 
 def test_a_query_that_is_stopped_in_a_pause_has_not_failed(batches: Any) -> None:
@@ -182,7 +195,7 @@ def test_a_query_that_is_stopped_in_a_pause_has_not_failed(batches: Any) -> None
     with pytest.raises(SystemExit):
         batches.batch()
     batches.holder.close()
-    assert condition(batches).condition is Condition.STOPPED
+    assert batches.driver().condition is Condition.STOPPED
 
 
 @pytest.mark.parametrize("then", ["", "create drivers", "replace drivers"])
@@ -198,7 +211,7 @@ def test_a_driver_in_a_pause_is_alive(batches: Any, then: str) -> None:
         fail(batches, then, 0)
         for work in batches.repeated:
             work()
-        seen.append(condition(batches).condition)
+        seen.append(batches.driver().condition)
         if len(seen) == 1 and then:
             fail(batches, then, 1 + then.startswith("replace"))
 
@@ -214,7 +227,7 @@ def test_a_driver_that_takes_over_in_a_pause_is_not_driven_out(
 ) -> None:
     """Also if this driver has failed to claim its next epoch, or to confirm it, before."""
     batches.batch()
-    (lineage,) = {name.partition("/")[0] for name in batches.files()}
+    lineage = batches.lineage
     batches.source_feed.extend(items("b"))
     fail(batches, "create checkpoints", 1)
     batches.store.takes_effect = takes_effect

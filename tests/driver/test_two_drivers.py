@@ -216,6 +216,28 @@ def test_a_driver_that_was_suspended_while_it_restored_does_not_take_over(
     assert living.batch(one) == ["d"]
 
 
+def test_of_two_drivers_that_continue_an_older_copy_the_suspended_one_does_not_take_over() -> None:
+    FEEDS["older"] = items(*"abcdef")
+    store, one, options = Interrupted(), Limits(files=1), {"feed": "older", "stateLocation": "/x"}
+    before = Batches(Feed, EchoReader, options, store=store)
+    before.batch(one)
+    copy = before.committed
+    for _ in range(3):
+        before.batch(one)
+    options["allowRolledBackCheckpoint"] = "true"
+    living, late = (Batches(Feed, EchoReader, options, store=store) for _ in "12")
+    for driver in (living, late):
+        driver.committed = driver.logged = copy
+
+    def continued() -> None:
+        assert [living.batch(one), living.batch(one)] == [["b"], ["c"]]
+
+    store.before = ("list drivers", continued)
+    with pytest.raises(StaleDriverError, match="has continued"):
+        late.trigger()
+    assert living.batch(one) == ["d"]
+
+
 def test_a_renewal_that_could_not_be_deleted_is_deleted_when_the_driver_ends() -> None:
     store = Interrupted()
     epoch = DriverEpoch(store, LINEAGE, 0, is_renewed=True)
@@ -224,6 +246,23 @@ def test_a_renewal_that_could_not_be_deleted_is_deleted_when_the_driver_ends() -
     assert len([name for name in store.files if name.endswith(".alive")]) == 2
     epoch.end()
     assert [name for name in store.files if name.endswith(".alive")] == []
+
+
+def test_a_claim_that_is_given_back_twice_deletes_no_claim_of_another_driver() -> None:
+    """Otherwise the next driver takes the same epoch, and two lines cannot be told apart."""
+
+    class DeletesAndFails(MemoryStore):
+        def delete(self, name: str) -> None:
+            super().delete(name)
+            raise StateLocationError("the folder cannot be synced", remedy="wait")
+
+    store = DeletesAndFails()
+    claim = DriverEpoch(store, LINEAGE, 1, at="")
+    claim.give_back()
+    other = DriverEpoch(store, LINEAGE, 2)
+    assert other.epoch == claim.epoch
+    claim.give_back()
+    other.check()
 
 
 def test_a_report_that_seems_missing_is_asked_for_again_R19() -> None:
@@ -259,6 +298,24 @@ def test_an_older_copy_that_repeats_a_batch_does_not_stop_the_driver_that_has_go
     of_copy.close()
     assert driver.plan(copied, query.at)
     driver.close()
+
+
+def test_an_older_copy_that_may_be_continued_claims_the_state_while_it_repeats_a_batch(
+    tmp_path: Path,
+) -> None:
+    """Otherwise `flip27 retire` would remove the state of a query that runs."""
+    query = FileQuery(tmp_path, allowRolledBackCheckpoint="true")
+    query.land("a")
+    copied = query.batch()
+    for name in "bc":
+        query.land(name)
+        query.batch()
+    (lineage,) = query.checkpoint.glob("flip27/*")
+    epochs = set(lineage.glob("drivers/*"))
+    of_copy = repeating(query, INITIAL, copied)
+    assert set(lineage.glob("drivers/*")) - epochs
+    of_copy.latest_offset(copied, None)
+    of_copy.close()
 
 
 def test_a_repeated_batch_without_its_state_writes_nothing_to_the_location(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 import prometheus_client
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
+from flip27_source.metrics import QueryMetrics, listener_for
 from tests.pages.running import PageRun
-from tests.spark.streams import Folders, file_stream, wait_for
+from tests.spark.native_runs import shown_of
+from tests.spark.streams import Folders, each_batch, file_stream, run_to_end, wait_for
 from tests.spark_features import has
 
 START_SERVER = prometheus_client.start_http_server
@@ -43,6 +46,36 @@ def scrape(servers: list[Any], metric: str, **labels: str) -> float | None:
         families = list(text_string_to_metric_families(answer.read().decode()))
     found = [s for family in families for s in family.samples if (s.name, s.labels) == (metric, labels)]
     return found[0].value if found else None
+
+
+def test_a_sink_that_fails_is_shown_by_every_source_of_the_query_until_it_runs_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders, others = Folders(tmp_path), Folders(tmp_path / "others")
+    folders.land("a.txt", ["1"])
+    others.land("b.txt", ["2"])
+    both = file_stream(spark, folders, uid="one").union(
+        file_stream(spark, others, uid="other", stateLocation=str(folders.state))
+    )
+
+    def fail(frame: DataFrame, _batch_id: int) -> None:
+        raise ValueError(f"the sink is full after {frame.count()} rows")
+
+    listener = listener_for(QueryMetrics(), checkpoint_locations=[str(folders.checkpoint)])
+    spark.streams.addListener(listener)
+    try:
+        for _ in range(2):
+            with pytest.raises(StreamingQueryException):
+                run_to_end(each_batch(both, folders, fail))
+            wait_for(lambda: {source["condition"] for source in shown_of(folders)} == {"failed"})
+        assert {source["error"] for source in shown_of(folders)} == {
+            "ValueError: the sink is full after 2 rows"
+        }
+        run_to_end(each_batch(both, folders, lambda _frame, _batch_id: None))
+    finally:
+        spark.streams.removeListener(listener)
+    wait_for(lambda: {source["condition"] for source in shown_of(folders)} == {"stopped"})
+    assert {source["error"] for source in shown_of(folders)} == {None}
 
 
 def test_the_page_on_monitoring_shows_a_query_from_its_batches_to_its_end(

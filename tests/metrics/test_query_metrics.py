@@ -170,13 +170,8 @@ def test_the_page_lists_every_metric_as_the_catalog_does() -> None:
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def test_watch_shows_the_numbers_that_are_exported(tmp_path: Path) -> None:
-    landing = tmp_path / "landing"
-    landing.mkdir()
-    for name in "abcde":
-        (landing / name).write_text("1\n")
-    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
-    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")})
+def test_watch_shows_the_numbers_that_are_exported(tmp_path: Path, five_files: dict[str, str]) -> None:
+    engine = MicroBatchEngine(five_files)
     batch = engine.run_batch()
     assert batch is not None
 

@@ -8,9 +8,9 @@ import msgspec
 
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.discovery import DiscoveringEnumerator
-from flip27_source.enumerators.hybrid.context import PartContext
 from flip27_source.enumerators.hybrid.enumerator import HybridEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
+from flip27_source.event_time import moment_of
 from tests.mutating import Patch, around
 
 
@@ -18,12 +18,6 @@ from tests.mutating import Patch, around
 def the_state_has_the_part_before(snapshot: Any, self: Any, checkpoint_id: int) -> Any:
     state = snapshot(self, checkpoint_id)
     return msgspec.structs.replace(state, part=max(state.part - 1, 1))
-
-
-@around(PartContext, "call_async")
-def a_part_ends_while_its_files_are_listed(call: Any, self: Any, *work: Any, **more: Any) -> None:
-    call(self, *work, **more)
-    self.rounds_left = 0
 
 
 @around(HybridEnumerator, "end_of_data")
@@ -51,12 +45,18 @@ def the_delay_leaves_out_what_waits(_: Any, self: Any, waiting: Any) -> Any:
     return [], None
 
 
+@around(HybridEnumerator, "_end_position")
+def buckets_without_rows_hide_that_an_archive_ends(position: Any, self: Any, *given: Any) -> Any:
+    _, rest, _ = given
+    return moment_of(self._until_us) if rest and self._until_us is not None else position(self, *given)
+
+
 CHAIN_MUTATIONS: tuple[Patch, ...] = (
     the_state_has_the_part_before,
-    a_part_ends_while_its_files_are_listed,
     a_part_is_left_after_its_first_batch,
     the_switch_is_one_number_late,
     a_part_ends_before_work_is_done,
     the_first_listing_of_a_part_counts,
     the_delay_leaves_out_what_waits,
+    buckets_without_rows_hide_that_an_archive_ends,
 )

@@ -38,6 +38,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.enumerators.kafka.assigner import Assigner
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.losses import LossReports
 from flip27_source.enumerators.kafka.options import MIN_OFFSETS_PER_TRIGGER
 from flip27_source.enumerators.kafka.poller import ClusterPoller
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, fields_at
@@ -284,7 +285,7 @@ def a_copy_in_the_archive_is_not_compared_with_its_original(copy: Any, self: Any
 
 
 @mutation_of_topics
-@around(KafkaEnumerator, "_report")
+@around(LossReports, "report")
 def losses_of_kafka_are_not_reported(*_: Any) -> None:
     pass
 

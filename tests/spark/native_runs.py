@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flip27_source.native import native_batches
+from tests.cli.command_line import flip27
 
 from .streams import Folders, each_batch, file_stream, run_to_end
 
@@ -66,6 +67,14 @@ def run(
 def state(spark: SparkSession, folders: Folders, view: str) -> list[Any]:
     """Return the rows of a view of the state."""
     return spark.read.format("flip27_state").option("view", view).load(str(folders.state)).collect()
+
+
+def shown_of(folders: Folders) -> list[dict[str, Any]]:
+    """What the page shows of the sources of a query."""
+    shown: list[dict[str, Any]] = flip27("ui", "--checkpoint-location", folders.checkpoint, "--json").data[
+        "sources"
+    ]
+    return shown
 
 
 def delivered_by(

@@ -91,7 +91,9 @@ def test_why_spark_does_not_start_is_one_line_and_a_setting_is_not_blamed_on_jav
 
 def test_a_setting_that_spark_refuses_is_named_with_its_value(tmp_path: Path) -> None:
     (tmp_path / "spark.conf").write_text("spark.sql.session.timeZone Mars/Phobos\nspark.ui.enabled false\n")
-    wrong = failure_of("--master", "local[1]", "--properties-file", str(tmp_path / "spark.conf"))
+    words = ["--master", "local[1]", "--properties-file", str(tmp_path / "spark.conf")]
+    # The query's session may be one of Spark Connect; that of the check is not.
+    wrong = failure_of(*words, "--conf", "spark.api.mode=connect")
     assert wrong["check"] == "spark"
     assert "'Mars/Phobos'" in wrong["found"]
     assert '"spark.sql.session.timeZone"' in wrong["found"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from flip27_source.native.planned_tasks import files_without_tasks
 from flip27_source.options import Options
 from tests.spark.jvm import jvm_of, query_execution
 
-from .native_runs import Delivered, damage, delivered_by, ids_to, land, run, state
+from .native_runs import Delivered, damage, delivered_by, ids_to, land, run, shown_of, state
 from .streams import Folders, forget_commit
 
 ODD_NAMES = (
@@ -235,3 +236,32 @@ def test_a_wrong_option_of_sparks_reader_is_not_an_error_of_the_files(
         delivered_by(spark, folders, native | {option: value}, ignoreCorruptFiles="true")
     (batch,) = delivered_by(spark, folders, native, ignoreCorruptFiles="true")
     assert [row[0] for row in batch[1]] == [1]
+
+
+def test_a_query_that_ends_on_a_file_or_on_its_function_has_failed_with_an_error_that_says_so(
+    spark: SparkSession, folders: Folders
+) -> None:
+    land(folders, "a.parquet", id=[1])
+    bad = land(folders, "b.parquet", id=[2])
+    content = bad.read_bytes()
+    damage(bad)
+    planned = bad.stat()
+    secret = "a-key-that-no-state-may-have"
+
+    def fail(_frame: DataFrame, _batch_id: int) -> None:
+        raise ValueError(f"the sink refuses {secret}")
+
+    with pytest.raises(StreamingQueryException):
+        run(spark, folders, ids_to(Delivered()))
+    (shown,) = shown_of(folders)
+    assert shown["condition"] == "failed"
+    assert f"{bad} cannot be read by Spark as parquet" in shown["error"]
+    assert "is not a Parquet file" in shown["error"], "the cause comes after a trace of the JVM"
+    assert "onSplitError=quarantine" in shown["remedy"]
+
+    bad.write_bytes(content)
+    os.utime(bad, ns=(planned.st_atime_ns, planned.st_mtime_ns))
+    with pytest.raises(StreamingQueryException):
+        run(spark, folders, ids_to(fail, **{"storage.secret": secret}))
+    (shown,) = shown_of(folders)
+    assert (shown["condition"], shown["error"]) == ("failed", "ValueError: the sink refuses ***")

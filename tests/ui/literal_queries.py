@@ -94,8 +94,8 @@ def _lines(number: int) -> list[str]:
 def literal_queries(folder: Path) -> Iterator[tuple[list[Path], Callable[[str], str]]]:
     """The checkpoint locations of five queries, and what makes a page of them the same everywhere.
 
-    One has failed, one was killed, one catches up, one has quarantined files, and one has
-    read Kafka and was stopped.
+    One has failed, one was killed, one catches up, one has quarantined files, and one reads
+    Kafka and is in the midst of a batch.
     """
     root = folder / ("x" * (_LENGTH_OF_ROOT - len(str(folder))))
     seconds = itertools.accumulate(itertools.cycle((0.0, *_TASK_S)))
@@ -136,9 +136,13 @@ def _played(root: Path) -> Iterator[DiskQuery]:
         query.batch(10)
     payments.ended_by("payment-020.json", lines=[*_lines(3), _BROKEN])
     for running in (clicks, orders):
-        (said,) = running.checkpoint.glob("flip27/*/drivers/*.alive")
-        said.rename(said.with_name(f"1.{_FAR_MS}.alive"))
+        _runs_for_ever(running)
     yield from (clicks, orders, payments, visits)
+
+
+def _runs_for_ever(query: DiskQuery) -> None:
+    (said,) = query.checkpoint.glob("flip27/*/drivers/*.alive")
+    said.rename(said.with_name(f"1.{_FAR_MS}.alive"))
 
 
 def _of_topics(root: Path) -> DiskQuery:
@@ -148,9 +152,11 @@ def _of_topics(root: Path) -> DiskQuery:
         "partitionLag": "true", "stateLocation": str(root / "trips" / "checkpoint" / "flip27"),
         "taskReports": "always",
     }  # fmt: skip
-    trips = DiskQuery(root / "trips", MicroBatchEngine(given, schema=pa.schema([("value", pa.binary())])))
+    schema = pa.schema([("value", pa.binary())])
+    trips = DiskQuery(root / "trips", MicroBatchEngine(given, schema=schema, parallelism=6))
     trips.engine.now_ms = round(BEGAN.timestamp() * 1000)
-    for _ in range(2):
-        trips.batch(30)
-    trips.engine.stop()
+    trips.batch(30)
+    trips.plan(30, reported=4)
+    trips.engine.holder.cycle.driving.renew()
+    _runs_for_ever(trips)
     return trips

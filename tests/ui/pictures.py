@@ -56,7 +56,7 @@ VIEWS = {
     "overview-dark": View(height=740, scheme="dark"),
     "phone": View(width=390, height=844),
     "batches": View(uid="clicks", path="batches"),
-    "batch": View(uid="orders", path="batch"),
+    "batch": View(uid="trips", path="batch"),
     "progress": View(uid="trips", path="progress"),
     "splits": View(uid="orders", path="splits?name=order-04"),
     "quarantine": View(uid="orders", path="quarantine"),
@@ -121,7 +121,7 @@ def _url(page: Any, view: View) -> str:
     if view.path != "batch":
         return f"{root}/{view.path}"
     page.goto(f"{root}/batches")
-    return str(page.locator("td a[href*='/batch?']").nth(1).evaluate("link => link.href"))
+    return str(page.locator("td a[href*='/batch?']").first.evaluate("link => link.href"))
 
 
 _WORDS_OF_PAGE = """() => {

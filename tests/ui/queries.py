@@ -59,6 +59,17 @@ class DiskQuery:
         """Run a batch, and log it as Spark does."""
         self.engine.now_ms += round(1000 * seconds)
         self.engine.run_batch()
+        self._log(committed=committed)
+
+    def plan(self, seconds: float, *, reported: int) -> None:
+        """Begin a batch: so many of its tasks have reported, the others have not begun."""
+        self.engine.now_ms += round(1000 * seconds)
+        self.engine.trigger()
+        for task in self.engine.partitions()[:reported]:
+            list(self.engine.attempt(task))
+        self._log(committed=False)
+
+    def _log(self, *, committed: bool) -> None:
         for number in range(self.logged, len(self.engine.logs.offsets)):
             log_batch(self.checkpoint, number, json.loads(self.engine.logs.offsets[number]))
             if committed:

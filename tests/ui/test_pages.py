@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
+import pyarrow as pa
 import pytest
 
 from flip27_source.cli.commands import FileSystem
@@ -26,8 +27,10 @@ from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
 from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches
 from tests.deadline import until
+from tests.golden.worlds import topics
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.queries import HOSTILE, DiskQuery
 from tests.ui.served import Served, pages_of, served
@@ -101,6 +104,28 @@ def test_a_batch_shows_its_tasks_and_splits(page: Served) -> None:
     assert "6 splits (6 files) in 1 task" in text
     assert "Reports 1 of 1" in text
     assert "quarantined 1" in text
+    assert "✓ planned by the enumerator ✓ 1 of 1 reported 0 ✓ ✓ complete" in text
+
+
+def test_a_batch_in_progress_shows_which_tasks_have_reported_and_which_gateways_are_closed(
+    tmp_path: Path,
+) -> None:
+    given = {
+        "enumerator": "kafka", "reader": "kafka", "kafka.bootstrap.servers": "simulated:9092",
+        "subscribe": "trips", "startingOffsets": "earliest", "taskReports": "always",
+        "stateLocation": str(tmp_path / "checkpoint" / "flip27"),
+    }  # fmt: skip
+    schema = pa.schema([("value", pa.binary())])
+    with topics(("trips", (5,) * 40)):
+        query = DiskQuery(tmp_path, MicroBatchEngine(given, schema=schema, parallelism=40))
+        query.plan(2, reported=30)
+    with served(pages_of([query.checkpoint])) as found:
+        batches = found.get(f"{source_path(found)}/batches").text
+        text = text_of(found.get(links(batches, "/batch?")[0]).text)
+    assert "✓ planned by the enumerator … 30 of 40 reported 0 ✓ 1 ✓ 2 ✓" in text
+    assert "13 ✓ 30 … ┃ 31 … ┃" in text
+    assert "39 … ┃ and 16 more … not known to be complete by Spark's commit" in text
+    query.engine.stop()
 
 
 def test_splits_are_found_by_a_part_of_their_name_and_by_status(page: Served) -> None:
@@ -553,7 +578,7 @@ def test_a_record_of_kafka_that_cannot_be_decoded_is_shown_in_hex_and_as_text() 
         assert bytes.fromhex(in_hex).decode(errors="replace") == as_text
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2"])
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2", "markdown_it"])
 def test_a_missing_package_is_named_with_the_extra_that_installs_it(
     missing: str, hostile: DiskQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -615,3 +640,14 @@ def test_the_limit_that_has_ended_a_batch_is_said_as_in_watch(tmp_path: Path) ->
         assert said in text_of(found.get(oldest).text)
         assert none in text_of(found.get(newest).text)
         assert said not in text_of(found.get().text)
+
+
+def test_an_error_links_to_its_section_of_the_runbook_which_the_page_has(page: Served) -> None:
+    where = re.search(r'href="(/runbook#splitreaderror)"', page.get("/").text)
+    assert where is not None
+    runbook = page.get("/runbook").text
+    assert '<h2 id="splitreaderror">SplitReadError</h2>' in runbook
+    assert "The way past a file that cannot be read: restart the query with" in text_of(runbook)
+    kept = set(re.findall(r'href="([^"]*)"', runbook.partition("<main>")[2]))
+    sections = set(re.findall(r'id="([^"]+)"', runbook))
+    assert {link for link in kept if link[1:] not in sections} == set(), "no links to what is not here"

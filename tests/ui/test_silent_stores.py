@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -85,6 +88,38 @@ def test_a_directory_of_savepoints_that_does_not_answer_holds_no_page(tmp_path: 
         silent.close()
         until(lambda: "has not answered yet" not in text_of(site.get(at).text))
     source.engine.stop()
+
+
+WAITS = """
+import sys
+from flip27_source.cli.main import main
+from flip27_source.cli.ui import sources
+
+sources.ANSWER_S = 1000.0
+sources.Sources.look = lambda *_, **__: None  # that at the start would wait, too
+sys.exit(main())
+"""
+
+
+def test_a_page_that_waits_for_a_store_is_not_waited_for_when_the_user_interrupts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        words = ["ui", "--state", "s3://silent/state", "--port", "0", "--storage", "key=a"]
+        words += ["--storage", f"endpoint_url=http://127.0.0.1:{silent.getsockname()[1]}"]
+        command = [sys.executable, "-c", WAITS, *words, "--storage", "secret=b"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ui:
+            try:
+                assert ui.stdout is not None
+                port = int(ui.stdout.readline().partition("/  ")[0].rpartition(":")[2])
+                with socket.create_connection(("127.0.0.1", port)) as browser:
+                    browser.sendall(b"GET /s/0/a/batches HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port)
+                    silent.accept()
+                    ui.send_signal(signal.SIGINT)
+                    _, said = ui.communicate(timeout=60)
+            finally:
+                ui.kill()
+    assert ui.returncode == 0
+    assert "Traceback" not in said
 
 
 def test_many_forms_for_a_store_that_does_not_answer_hold_no_other_source(tmp_path: Path) -> None:

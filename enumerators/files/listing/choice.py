@@ -169,7 +169,8 @@ def open_listers(
 def _open_one(
     path: str, storage_options: Mapping[str, Any], ignore_missing: bool, may_be_emptied: bool
 ) -> Lister:
-    local = disk_path(checked_location(path, what="path", error_type=OptionError))
+    path = checked_location(path, what="path", error_type=OptionError)
+    local = disk_path(path)
     if local is not None:
         return LocalLister(*local_root(local), ignore_missing=ignore_missing)
     if names_a_user(path):

@@ -7,15 +7,13 @@ under ever longer names. On other file systems, these are all links to directori
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
 from flip27_source.file_systems.moved_paths import is_at_or_below
-
-_log = logging.getLogger("flip27_source")
+from flip27_source.log import LOG
 
 LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 """The errors for a link that currently has no target."""
@@ -51,7 +49,7 @@ class SkippedPaths:
         hashed = path_hash(path)
         if hashed not in self._last and hashed not in self._current:
             self.count += 1
-            _log.warning(warning, path, *arguments)
+            LOG.warning(warning, path, *arguments)
         self._current.add(hashed)
 
     def end(self) -> None:

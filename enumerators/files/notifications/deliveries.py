@@ -6,7 +6,6 @@ state has not changed since a complete checkpoint, the message may be deleted at
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -22,9 +21,8 @@ from flip27_source.enumerators.files.notifications.state import (
 from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT
 from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.log import LOG
 from flip27_source.options import Options
-
-_log = logging.getLogger("flip27_source")
 
 
 class Acknowledgements:
@@ -118,14 +116,14 @@ class Deliveries:
         self.state = replace(state, found_by_listing=state.found_by_listing + round.found_by_listing)
         self.rounds.delivered(round, dropped)
         for message in round.ignored:
-            _log.warning(
+            LOG.warning(
                 "message %s of %s was ignored, because %s: %s",
                 message.message_id, message.queue, message.problem, message.body,
             )  # fmt: skip
         for path in sorted({file.path for file in dropped}):
-            _log.info("%s was removed before it was read", path)
+            LOG.info("%s was removed before it was read", path)
         if round.found_by_listing:
-            _log.info("%d files were found by the listing, without a message", round.found_by_listing)
+            LOG.info("%d files were found by the listing, without a message", round.found_by_listing)
         has_changed = bool(round.splits or round.ignored or round.forgotten or dropped)
         at_once, after_next = self._acknowledgements.handled(round.messages, has_changed=has_changed)
         self._inbox.delete_soon(at_once)

@@ -6,7 +6,6 @@ It decides nothing: the discovery thread takes the messages and the errors from 
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 import weakref
@@ -16,9 +15,8 @@ from dataclasses import dataclass
 from flip27_source.enumerators.files.notifications.queues import delete_messages
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.errors import said_of
+from flip27_source.log import LOG
 from flip27_source.notifications import Message, NotificationQueue
-
-_log = logging.getLogger("flip27_source")
 
 MOST_HELD = 20_000
 """The most messages that are held, received and not deleted: their receipts are part of a checkpoint."""
@@ -286,7 +284,7 @@ class Inbox:
         try:
             changed = self._queues[queue].extend(newest, self._hidden_s)
         except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
-            _log.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
+            LOG.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
         with self._changed:
             for receipt, before in zip(receipts, newest, strict=True):
                 hold = self._held.get((queue, receipt))

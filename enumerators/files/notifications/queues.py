@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from flip27_source.enumerators.files import options as opts
 from flip27_source.errors import OptionError, said_of
+from flip27_source.log import LOG
 from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
 from flip27_source.registry import find_notification_queue
 from flip27_source.source_options import STATE_LOCATION
-
-_log = logging.getLogger("flip27_source")
 
 SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "wasbs")}
 """The schemes of the paths for which a built-in service has events."""
@@ -36,7 +34,7 @@ def delete_messages(queue: NotificationQueue, receipts: Sequence[str]) -> None:
     try:
         queue.delete(receipts)
     except Exception as error:  # noqa: BLE001 - of any service
-        _log.warning(
+        LOG.warning(
             "%d messages could not be deleted and will be delivered again: %s", len(receipts), said_of(error)
         )
 

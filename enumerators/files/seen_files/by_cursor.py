@@ -27,7 +27,6 @@ MARGIN_US = 2_000_000
 
 
 def hashes_of(window: tuple[WindowRun, ...]) -> frozenset[bytes]:
-    """The hashes in the window of a position."""
     hashes = frozenset(hashed for run in window for hashed in hashes_in(run.hashes))
     for run in window:
         run.hashes.forget()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,8 +10,7 @@ from flip27_source.enumerators.files.position import NOTHING, FilesPosition, ide
 from flip27_source.enumerators.files.seen_files.hashes import SeenFiles, path_hash
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, SeenStrategy, SortedOut
 from flip27_source.enumerators.files.split import FileSplit, version_of
-
-_log = logging.getLogger("flip27_source")
+from flip27_source.log import LOG
 
 
 class ExactFiles(SeenStrategy):
@@ -117,7 +115,7 @@ class OverwrittenFiles(ExactFiles):
                     continue
                 if is_known:
                     overwritten += 1
-                    _log.warning("%s has changed since it was read, and is read again", path)
+                    LOG.warning("%s has changed since it was read, and is read again", path)
                 files.append(split)
             versions.append(version)
             if not is_known:

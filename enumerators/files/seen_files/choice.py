@@ -17,7 +17,6 @@ from flip27_source.options import Options
 
 
 def strategy_named(name: str, options: Options) -> SeenStrategy:
-    """The strategy with that name."""
     if name == NameCursor.name:
         return NameCursor(options[opts.BACKFILL_INTERVAL])
     if name == ModifiedCursor.name:

@@ -5,7 +5,6 @@ The strategies themselves decide which files are known: see ``by_hash`` and ``by
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +17,7 @@ from flip27_source.enumerators.files.seen_files.hashes import path_hash
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError
 from flip27_source.file_systems.moved_paths import PathRewrite
-
-_log = logging.getLogger("flip27_source")
+from flip27_source.log import LOG
 
 LATE_NAMES = 20
 """The most names of late files in the state; the log has all of them."""
@@ -123,7 +121,7 @@ def switched(
         moves=position.moves,
         notified=position.notified,
     )
-    _log.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
+    LOG.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
     return fresh, new.adopt(current, files.all, start).counted(fresh)
 
 
@@ -144,7 +142,7 @@ def sorted_files(
     is_read = current.on_late == "read"
     for name in names:
         done = "is read" if is_read else "is not read"
-        _log.warning("%s came late for seenFiles=%s and %s", name, position.strategy, done)
+        LOG.warning("%s came late for seenFiles=%s and %s", name, position.strategy, done)
     if names:
         late_names = (*position.late_names, *names)[-LATE_NAMES:]
         position = replace(position, late=position.late + len(names), late_names=late_names)

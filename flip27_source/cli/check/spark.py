@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SERVER_S = 10.0
 """Maximum time for a Spark Connect server to accept a connection; pyspark tries for minutes."""
 
+_CLASSIC = "spark.api.mode=classic"
+"""A session of Spark Connect does not tell the executors, and pyspark cannot start one in this way."""
+
 _FORCED = {
     "spark.ui.enabled": "false",
     # A task that prefers an executor waits for that one.
@@ -62,7 +65,7 @@ class SessionSettings:
         words = words[:-1] if words[-1:] == ["pyspark-shell"] else words
         words += [] if self.master is None else ["--master", self.master]
         words += [] if self.properties_file is None else ["--properties-file", self.properties_file]
-        words += [word for pair in self.conf for word in ("--conf", pair)]
+        words += [word for pair in (*self.conf, _CLASSIC) for word in ("--conf", pair)]
         return shlex.join([*words, "pyspark-shell"])
 
     def master_of_spark(self) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options, unusable
 from ..rendering import Answer, Hide
-from ..state.rows import Place, StoredState
+from ..state.rows import Place, places_of
 from .states import StateMetrics
 
 group = typer.Typer()
@@ -126,17 +126,10 @@ def _places(checkpoints: list[str], states: list[str], files: FileSystem) -> dic
     Raises:
         OptionError: there is none, or two have the same name.
     """
-    named_states = [_named(text) for text in states]
-    beside = StoredState(state_locations=[at for _, at in named_states], files=files)
-    given = [
-        *((name, Place(location=at, stored=beside)) for name, at in map(_named, checkpoints)),
-        *((name, Place(location=at, stored=StoredState(files=files))) for name, at in named_states),
-    ]
-    if not given:
-        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
-    places = dict(given)
-    if len(places) < len(given):
-        names = [name for name, _ in given]
+    named = [_named(text) for text in (*checkpoints, *states)]
+    names, at = [name for name, _ in named], [at for _, at in named]
+    places = dict(zip(names, places_of(at[: len(checkpoints)], at[len(checkpoints) :], files), strict=True))
+    if len(places) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise OptionError(
             f"two locations have the name {twice}, the label query of their metrics",

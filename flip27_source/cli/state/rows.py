@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_source.errors import MissingStateError, OptionError
 from flip27_source.file_systems.paths import redacted
-from flip27_source.snapshots.driver_epochs import Condition, DriverCondition, Heard
+from flip27_source.snapshots.driver_condition import Condition, DriverCondition, DriverWatch
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.kept_store import KeptStores
 from flip27_source.snapshots.locations import Opener, find_lineages
@@ -42,12 +43,12 @@ class Place(OptionGroup):
         self,
         opened: Opener = open_store,
         counts: dict[str, tuple[int, int]] | None = None,
-        heard: Heard | None = None,
+        watch: DriverWatch | None = None,
     ) -> list[History]:
         """The histories of the lineages.
 
         Args:
-            opened: opens stores. counts, heard: as a History takes them.
+            opened: opens stores. counts, watch: as a History takes them.
 
         Raises:
             StateLocationError: the location contains no state of flip27.
@@ -61,7 +62,11 @@ class Place(OptionGroup):
             state_locations=stored.state_locations or (),
             opened=opened,
         )
-        return [History(lineage.store(storage, opened), lineage, counts, heard) for lineage in lineages]
+        return [History(lineage.store(storage, opened), lineage, counts, watch) for lineage in lineages]
+
+    def key(self, history: History) -> tuple[str, str]:
+        """What tells a lineage from all others: the location of its state, and its name."""
+        return history.lineage.parent or self.location, history.lineage.name
 
     def history(self) -> History:
         """The history of the only lineage.
@@ -79,6 +84,21 @@ class Place(OptionGroup):
         return histories[0]
 
 
+def places_of(checkpoints: Sequence[str], states: Sequence[str], files: FileSystem) -> list[Place]:
+    """The places of checkpoint locations, whose states are there or among the others, and those of states.
+
+    Raises:
+        OptionError: there is none.
+    """
+    if not (checkpoints or states):
+        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
+    beside, alone = StoredState(state_locations=list(states), files=files), StoredState(files=files)
+    return [
+        *(Place(location=at, stored=beside) for at in checkpoints),
+        *(Place(location=at, stored=alone) for at in states),
+    ]
+
+
 @dataclass(slots=True)
 class Looks:
     """Looks at a place again and again: what cannot have changed is read and counted once."""
@@ -86,14 +106,14 @@ class Looks:
     place: Place
     _stores: KeptStores = field(default_factory=KeptStores)
     _counts: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _heard: Heard = field(default_factory=Heard)
+    _watch: DriverWatch = field(default_factory=DriverWatch)
 
     def histories(self) -> list[History]:
         """The histories as they are now; raises as :meth:`Place.histories` does."""
         self._stores.look()
         if len(self._counts) > _MOST_COUNTS:
             self._counts.clear()
-        return self.place.histories(self._stores.open, self._counts, self._heard)
+        return self.place.histories(self._stores.open, self._counts, self._watch)
 
 
 _MOST_COUNTS = 100_000
@@ -103,13 +123,12 @@ def driver_said(driver: DriverCondition | None) -> str | None:
     """What is known of a driver, in the words of ``state show`` and ``watch``; None if no driver is known."""
     if driver is None:
         return None
-    moment, record = datetime_or_none(driver.since_ms), driver.driver.record
+    moment = datetime_or_none(driver.since_ms)
     words = {Condition.LOST: "lost, last heard of at", Condition.RUNNING: "running since"}
     said = driver.condition.value
     if moment is not None:
         said = f"{words.get(driver.condition, f'{said} at')} {moment:%Y-%m-%d %H:%M:%S} UTC"
-    where = "" if record is None else f", process {record.process} on {record.host}"
-    return f"{said}{where}, epoch {driver.driver.epoch}"
+    return f"{said}, {driver.driver.who}, epoch {driver.driver.epoch}"
 
 
 def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:

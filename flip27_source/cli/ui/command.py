@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +19,9 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
+from ..main import LEFT_ALONE
 from ..rendering import Answer, Hide, counted
-from ..state.rows import Place, StoredState
+from ..state.rows import places_of
 from ..watch.look import Looking
 
 group = typer.Typer()
@@ -71,13 +73,7 @@ def ui(
     files: FileSystem,
 ) -> Answer:
     """Show on a web page whether sources run, what failed, the backlog, batches, splits and checkpoints."""
-    if not (state or checkpoint):
-        raise OptionError("no location is given", remedy="give --state or --checkpoint-location")
-    beside = StoredState(state_locations=state, files=files)
-    places = [
-        *(Place(location=at, stored=beside) for at in checkpoint or ()),
-        *(Place(location=at, stored=StoredState(files=files)) for at in state or ()),
-    ]
+    places = places_of(checkpoint or (), state or (), files)
     token = _token(host, token_env)
     given = looking.options(files.storage)
     hidden = Hidden({"token": token, **source_options(None, files.storage), **(given or {})})
@@ -108,6 +104,10 @@ def ui(
                 )
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
+        if not allow_edits:  # an edit that is under way is finished; a page may wait for a silent store
+            for thread in threading.enumerate():
+                if thread is not threading.current_thread():
+                    thread.name = LEFT_ALONE
 
     if given is not None:
         sources.look_into(given, _now(), limit_s=0.0 if export is None else None)

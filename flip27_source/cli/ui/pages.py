@@ -27,7 +27,7 @@ from flip27_source.state_tables.views import VIEWS
 
 from ..rendering import counted
 from ..state.diff import Point, changes
-from ..watch.facts import facts
+from ..watch.facts import RUNBOOK, facts
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
 from ..watch.view import Batch, bounds_of
@@ -37,6 +37,8 @@ from .sources import Source, Sources
 
 BATCHES, SPLITS = 30, 100
 """How many are on a page."""
+MOST_DRAWN = 24
+"""The tasks in the picture of a batch."""
 MOST_ROWS = 500
 """The longest table of a page without pages: differences, subtasks."""
 HERE = Path(__file__).parent
@@ -104,6 +106,7 @@ class Pages:
             ask_token=None if looks_with is None or interval_s is None else self.ask_token,
             form_token=None,
             value_of=value_of,
+            RUNBOOK=RUNBOOK,
         )
 
     def allow_edits(self, form_token: str) -> None:
@@ -202,6 +205,7 @@ class Pages:
             "status": line.status[name],
             "batch": found[name],
             "subtasks": slowest_first[:MOST_ROWS],
+            "drawn": sorted(sorted(counts, key=found[name].reports.__contains__)[:MOST_DRAWN]),
             "counts": counts,
             "remarks": remarks(frame),
             "edits": [edit_said(edit) for edit in raw.edits],
@@ -271,7 +275,6 @@ class Pages:
         return found
 
     def _batches_of(self, source: Source, page: Page) -> dict[CheckpointName, Batch]:
-        """The batches of the splits on a page."""
         names = {item.name for item in page.splits if item.name is not None}
         return dict(self.sources.batches(source, sorted(names)))
 

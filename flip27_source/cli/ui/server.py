@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -23,12 +25,12 @@ from .answers import NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
+from .runbook import runbook
 
 
 def application(
     pages: Pages, token: str | None, now: Callable[[], dt.datetime], *, allow_edits: bool = False
 ) -> Any:
-    """The ASGI application."""
     answers = Answers(pages, now)
 
     def page(request: Request) -> str:
@@ -40,6 +42,7 @@ def application(
 
     routes: list[BaseRoute] = [
         Route("/", answers.page(lambda _: pages.overview())),
+        Route("/runbook", lambda _: HTMLResponse(pages.render("runbook.html", text=runbook()))),
         Route("/s/{place}/{lineage}/ask", answers.asked),
         *(edit_routes(pages, answers) if allow_edits else ()),
         Route("/s/{place}/{lineage}/{view}", answers.page(page)),
@@ -75,7 +78,13 @@ def server_of(app: Any) -> uvicorn.Server:
         http="h11",
         timeout_graceful_shutdown=1,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_interrupted_page)
     return uvicorn.Server(config)
+
+
+def _is_no_interrupted_page(record: logging.LogRecord) -> bool:
+    """At the end pages that still wait are cancelled, which is no error."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class Source:
     @property
     def state(self) -> str:
         """The options that name this source in commands, for a shell."""
-        at = redacted(self.history.lineage.parent or self.place.location)
+        at = redacted(self.place.key(self.history)[0])
         return shlex.join(["--state", at, "--lineage", self.frame.lineage])
 
 
@@ -230,8 +230,7 @@ class Sources:
         found: dict[tuple[str, str], Source] = {}
         for place in self.places:
             for source in place.found:
-                at = source.history.lineage.parent or source.place.location
-                found.setdefault((at, source.frame.lineage), source)
+                found.setdefault(source.place.key(source.history), source)
         return sorted(found.values(), key=lambda source: _WORST_FIRST.index(source.frame.condition))
 
     @property

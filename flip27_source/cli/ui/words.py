@@ -8,7 +8,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from flip27_source.file_systems.secrets_in_texts import in_bytes
-from flip27_source.snapshots.driver_epochs import Condition
+from flip27_source.snapshots.driver_condition import Condition
 
 from ..rendering import ago, cell_text, printable, seconds, seconds_since
 from ..watch.view import Frame

@@ -19,7 +19,6 @@ _NAMED = ("record", "error", "enum", "fixed")
 
 
 def imported_fastavro() -> Any:
-    """The module fastavro."""
     with needed("fastavro", by="valueFormat=avro", extra="kafka,avro"):
         import fastavro
     return fastavro

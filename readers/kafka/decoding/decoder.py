@@ -82,7 +82,6 @@ def joined(
 
 
 def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:
-    """Columns as one array of structs."""
     if not kind.num_fields:
         return pa.array([{}] * rows, kind)
     return pa.StructArray.from_arrays(list(columns), fields=list(kind))

@@ -49,7 +49,6 @@ class RegisteredSchema:
 
 
 def imported_requests() -> Any:
-    """The module requests."""
     with needed("requests", by="schemaRegistryUrl", extra="kafka,http"):
         import requests
     return requests

@@ -82,7 +82,6 @@ def check_packages(options: Options) -> None:
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:
-    """The decoder whose values have the type ``kind``."""
     value_format = options[VALUE_FORMAT]
     if value_format == "string":
         if not pt.is_string(kind):

@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
-from flip27_source.file_systems.paths import disk_path, local_path, location, path_text, shown_path
+from flip27_source.file_systems.paths import (
+    canonical_path,
+    disk_path,
+    local_path,
+    location,
+    path_text,
+    shown_path,
+)
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
@@ -236,6 +243,24 @@ def test_a_name_that_is_not_utf8_is_restored_from_its_text(name: bytes) -> None:
 def test_a_location_that_names_one_version_of_an_object_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="names one version of one object, not a location"):
         location(url)
+
+
+def test_the_scheme_of_a_url_has_one_meaning_in_lower_and_upper_case() -> None:
+    """RFC 3986, 3.1."""
+    known = "memory://scheme-of-a-url"
+    spelled = known.replace("memory", "MEMory")
+    open_store(known, {}).create("landing/k=1/a", b"row")
+    assert open_store(spelled, {}).read("landing/k=1/a") == b"row"
+    with pytest.raises(ValueError, match="names one version of one object, not a location"):
+        location("S3://b/state?versionId=1")
+    assert canonical_path(spelled) == canonical_path(known)
+    engine = files_query(
+        f"{known}/landing/*",
+        paths=f"{spelled}/landing/k=1",
+        basePath=spelled,
+        stateLocation=f"{spelled}/_state",
+    )
+    assert all_lines(engine) == ["row"]
 
 
 @pytest.mark.parametrize(

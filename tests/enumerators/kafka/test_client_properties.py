@@ -174,3 +174,5 @@ def test_brokers_that_refuse_connections_are_logged_once(caplog: pytest.LogCaptu
             with pytest.raises(KafkaError):
                 cluster.topics(["orders"])
     assert caplog.text.count("Connection refused") == 1
+    of_kafka = [record for record in caplog.records if record.name == "flip27_source.kafka"]
+    assert all(hasattr(record, "flip27_ids") for record in of_kafka), "with the ids of the source"

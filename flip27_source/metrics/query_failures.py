@@ -1,0 +1,92 @@
+"""QueryFailures: writes why queries end into the states of their sources, which Spark does not tell.
+
+A listener feeds it. Knows nothing of Spark except its checkpoints.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..log import LOG
+from ..snapshots.locations import find_lineages, normal_location
+from ..snapshots.spark_checkpoint import query_id_of
+from ..snapshots.store import open_store
+from ..snapshots.task_failures import keep_error
+
+_MOST_WAITING = 100
+"""Threads that wait for stores: one that does not answer keeps what other queries need out no longer."""
+_PATIENCE_S = 5.0
+"""How long the end of the program waits for them."""
+
+
+class QueryFailures:
+    """Why queries have ended, for the states of their sources.
+
+    Nothing waits for a store, and nothing is raised: whatever cannot be written is in the log.
+
+    Args:
+        checkpoint_locations: of the queries. state_locations: those that are not below them.
+        storage: options of their file systems.
+
+    Raises:
+        StateLocationError: a location is empty, or cannot be a location.
+    """
+
+    def __init__(
+        self, checkpoint_locations: Sequence[str], state_locations: Sequence[str], storage: Mapping[str, Any]
+    ) -> None:
+        self._checkpoints = [normal_location(location) for location in checkpoint_locations]
+        self._states = [normal_location(location) for location in state_locations]
+        self._storage = dict(storage)
+        self._runs: dict[str, str] = {}
+        self._threads: list[threading.Thread] = []
+        if self._checkpoints:
+            atexit.register(self.wait)
+
+    def started(self, query_id: str, run_id: str) -> None:
+        """A run of a query has started."""
+        if self._checkpoints:
+            self._runs[query_id] = run_id
+
+    def terminated(self, query_id: str, run_id: str, exception: str) -> None:
+        """A run of a query has ended with an exception, of which this is Spark's text."""
+        for location in self._checkpoints:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            given = (location, query_id, run_id, exception)
+            thread = threading.Thread(target=self._keep, args=given, daemon=True)
+            try:
+                if len(self._threads) < _MOST_WAITING:
+                    thread.start()
+                    self._threads.append(thread)
+            except RuntimeError as error:  # the process may not have more threads
+                LOG.warning("the state does not have why query %s has failed: %s", query_id, error)
+
+    def wait(self) -> None:
+        """Wait a while until everything is written."""
+        until_s = time.monotonic() + _PATIENCE_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+
+    def _keep(self, location: str, query_id: str, run_id: str, exception: str) -> None:
+        try:
+            if query_id_of(open_store(location, self._storage)) != query_id:
+                return
+            for lineage in find_lineages(location, self._storage, state_locations=self._states):
+                store, batches = lineage.store(self._storage), lineage.batches or ()
+                if store is None or not batches or batches[-1].committed:
+                    continue
+                keep_error(
+                    store,
+                    lineage.folder,
+                    batches[-1].name,
+                    error=exception,
+                    secrets=self._storage,
+                    # Of a later run, the newest driver is another one.
+                    unless=lambda: self._runs.get(query_id, run_id) != run_id,
+                )
+        except Exception as error:  # noqa: BLE001 - no listener may fail
+            LOG.warning("the state does not have why query %s has failed: %s", query_id, error)
