@@ -498,7 +498,7 @@ def test_the_first_bytes_of_quarantined_files_are_shown_if_the_source_was_asked(
     query.engine.stop()
     (tmp_path / "landing" / "gone.parquet").unlink()
     pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
-    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look_into(pages.looks_with or {}, NOW, limit_s=None)
     pages.sources.look(NOW)
     (source,) = pages.sources.found
     text = text_of(pages.page(source.key, "quarantine", {}))
@@ -513,7 +513,7 @@ def test_names_that_a_look_finds_are_as_hostile_as_those_of_the_state(tmp_path: 
     query.engine.stop()
     query.land(*HOSTILE, rows=None)
     pages = pages_of([query.checkpoint], looks_with={"path": str(tmp_path / "landing")})
-    pages.sources.look_into(pages.looks_with or {}, NOW, waits=True)
+    pages.sources.look_into(pages.looks_with or {}, NOW, limit_s=None)
     pages.sources.look(NOW)
     (source,) = pages.sources.found
     page = pages.page(source.key, "progress", {})
