@@ -157,7 +157,7 @@ def plan_on(
                 f"{operation} takes no checkpoint or time to go back to",
                 remedy="remove it: only rewind takes one",
             )
-        _check(operation, selection, request.position)
+        check_selected(operation, selection, request.position)
         candidates = _candidates(copy, request, selection)
         request = _selecting(request, candidates)
     return _shown(copy, request, candidates)
@@ -266,7 +266,10 @@ def fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
     return copy.kind.fields_at(position)
 
 
-def _check(operation: EditOperation, selection: Selection, position: Mapping[str, Any] | None) -> None:
+def check_selected(
+    operation: EditOperation, selection: Selection, position: Mapping[str, Any] | None
+) -> None:
+    """Raises EditError unless the edit has a selection that its operation can have, and its position."""
     if selection.is_empty:
         raise EditError(
             f"no splits are selected for {operation}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ import msgspec
 from ..coordination.edit_values import EditOperation
 from ..enumerator_mixins import NamedPosition
 from ..errors import EditError
-from .dry_run import EditPlan, fields_at, plan_on
-from .selection import Selection
+from .dry_run import EditPlan, check_selected, fields_at, only_lineage, plan_on
+from .selection import Selection, live
 from .state_copy import StateCopy
 
 
@@ -54,6 +54,26 @@ def plan_moves(copy: StateCopy, moves: Mapping[str, Move], *, why: str, who: str
         )
         for position, split_ids in together.values()
     ]
+
+
+def plan_shift(
+    rows: int,
+    *,
+    state: str,
+    why: str,
+    who: str | None = None,
+    lineage: str | None = None,
+    splits: Iterable[str] = (),
+    glob: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[EditPlan]:
+    """As ``plan``: ``set-position`` of live splits, each ``rows`` further on; an edit for each position."""
+    options = dict(storage_options or {})
+    selection = Selection(split_ids=tuple(dict.fromkeys(splits)), glob=glob)
+    check_selected(EditOperation.SET_POSITION, selection, {})
+    copy = StateCopy(only_lineage(state, lineage, options), options)
+    chosen = selection.chosen(live(copy, selection.asked.split_ids), "that is live")
+    return plan_moves(copy, {item.split_id: Shift(rows=rows) for item in chosen}, why=why, who=who)
 
 
 def _shifted(copy: StateCopy, split_id: str, now: Any, rows: int) -> NamedPosition:

@@ -13,7 +13,7 @@ from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_mixins import NamedPosition, NamesPositions
 from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
-from flip27_source.source_progress import ProgressTable, TellsProgress
+from flip27_source.source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from flip27_source.split import SplitSize
 from tests.edits.edited import Edited
 from tests.toy_sources import AssignsOnce
@@ -71,6 +71,14 @@ class Partitions(NamesPositions, TellsProgress, AssignsOnce[Partition]):
         if last == first:
             return None
         return BoundedRange(read=replace(split, next=first, end=last), rest=replace(split, next=last))
+
+
+class Looked(LooksIntoSource, Partitions):
+    """Tells where partitions begin and end if it is asked."""
+
+    def look(self, live: Sequence[Partition]) -> Iterable[ProgressTable]:
+        rows = [(split.split_id, 3, END) for split in live]
+        yield ProgressTable(title="asked", said="", columns=("partition", "begins at", "ends at"), rows=rows)
 
 
 class Numbers(SplitReader[Partition]):

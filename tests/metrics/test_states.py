@@ -432,7 +432,7 @@ def test_a_store_that_never_answers_does_not_hold_the_others(tmp_path: Path, han
         ends.set()
 
 
-def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
+def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_or_8_after_its_query_and_none_writes(
     counting: QuickAnswers, tmp_path: Path
 ) -> None:
     bucket = new_bucket(counting.url)

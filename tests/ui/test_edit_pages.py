@@ -20,7 +20,7 @@ from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
-from tests.edits.partitions import Partition, Partitions, partitions, read
+from tests.edits.partitions import Looked, Numbers, Partition, Partitions, partitions, read
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
 from tests.ui.editing import Editor, boxes, field
@@ -291,6 +291,23 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
         assert len(source.request_files()) == 3
         assert read(source) == {"orders/0": [7, 16], "orders/1": [40, 49], "orders/2": [70, 79]}
         assert page.edits().count("applied in checkpoint 2") == 3
+
+
+def test_the_form_for_positions_asks_the_source_where_it_begins_and_ends(tmp_path: Path) -> None:
+    source = partitions(tmp_path, enumerator=f"{Looked.__module__}:{Looked.__name__}")
+    with editor(Path(source.state)) as page:
+        form = page.form("set-position")
+        assert "/ask" not in form
+        assert "if flip27 ui was started with --look" in text_of(form)
+    given = {"reader": f"{Numbers.__module__}:{Numbers.__name__}"}
+    with served(pages_of([Path(source.state)], looks_with=given), allow_edits=True) as site:
+        page = Editor(site)
+        form = page.form("set-position")
+        assert "begins at" not in form
+        answer = site.get(f"{page.path}/ask?token={field(form, 'token')}&positions=1")
+        assert answer.headers["location"] == f"{page.path}/edit?operation=set-position"
+        until(lambda: "begins at 3" in site.get(answer.headers["location"]).text)
+    source.engine.stop()
 
 
 def test_the_url_of_many_edits_is_as_short_as_that_of_a_few(

@@ -87,12 +87,16 @@ class Answers:
             return self.said(FAILED, title, what)
 
     def asked(self, request: Request) -> Response:
-        """Ask a source itself, if the page has given the token for it; then show what is known."""
+        """Ask a source itself, if the page has given the token for it; then show what is known.
+
+        A source that answers soon is not shown as it was before.
+        """
         given, token = self._pages.looks_with, request.query_params.get("token", "").encode(errors="replace")
         if given is None or not hmac.compare_digest(token, self._pages.ask_token.encode()):
             raise HTTPException(NOT_FOUND)
-        self._pages.sources.look_into(given, self._now(), key_of(request))
-        return RedirectResponse(f"/s/{key_of(request)}/progress", 303)
+        self._pages.sources.look_into(given, self._now(), key_of(request), limit_s=LATE_S)
+        shown = "edit?operation=set-position" if "positions" in request.query_params else "progress"
+        return RedirectResponse(f"/s/{key_of(request)}/{shown}", 303)
 
     def said(self, status: int, title: str, error: Flip27Error) -> Response:
         """An error with its remedy."""

@@ -110,7 +110,7 @@ def ui(
                     thread.name = LEFT_ALONE
 
     if given is not None:
-        sources.look_into(given, _now(), waits=export is not None)
+        sources.look_into(given, _now(), limit_s=0.0 if export is None else None)
     sources.look(_now(), limit_s=None if export else ANSWER_S)
     unread = [
         {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}
