@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from .errors import AccessError, Flip27Error, kept_text, kept_words, text_of
+from .errors import AccessError, Flip27Error, is_final, kept_text, kept_words, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,7 @@ def access_error_of_spark(
     """As ``access_error``, for an error of Spark's own readers: its text has the classes of Java.
 
     Args:
-        name: the file's, from the root on; it may look like a class or a code.
-        hide: removes secrets.
+        name: the file's, from the root on; it may look like a class or a code. hide: removes secrets.
     """
     text = _DATA.sub("", unquote(_text_of_spark(error)))  # Spark writes paths as URIs
     for known in (name, name.rpartition("/")[0]):
@@ -263,6 +262,8 @@ def _text_of_spark(error: BaseException) -> str:
 
 def may_pass(error: BaseException) -> bool:
     """Whether what failed may work the next time, because something outside was asked."""
+    if is_final(error):  # what is gone or damaged, which an OSError may have told
+        return False
     return cause_of_failed_access(error) is not None or any(
         isinstance(link, OSError) for link in _chain(error)
     )

@@ -79,9 +79,13 @@ def kept_words(text: str) -> str:
     return masked(text)[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
 
 
-def said_of(error: BaseException) -> str:
-    """The text of an error for people: flip27's own errors as they are, others with their type in front."""
-    return str(error) if isinstance(error, Flip27Error) else kept_text(error)
+def said_of(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """The text of an error for people: flip27's own errors as they are, others with their type in front.
+
+    Args:
+        hide: as for :func:`kept_text`.
+    """
+    return hide(str(error)) if isinstance(error, Flip27Error) else kept_text(error, hide)
 
 
 class OptionError(Flip27Error):

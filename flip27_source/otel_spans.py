@@ -6,7 +6,10 @@ This is the only module that imports OpenTelemetry for spans; ``span_sender`` im
 from __future__ import annotations
 
 import logging
+import os
 import socket
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from opentelemetry import trace
@@ -21,6 +24,12 @@ from ._version import __version__
 from .span_sender import exporter_entry
 from .spans import Span
 
+_OWN_SESSION = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+)
+"""OpenTelemetry's variables that name what makes the session."""
+_MOST_READ = 4096
 SCOPE = "flip27_source"
 """Name of the tracer (OpenTelemetry's instrumentation scope), and of the service if no variable names one."""
 
@@ -47,6 +56,29 @@ class _Ended(SpanProcessor):
         self.spans.append(span)
 
 
+def _made(entry: EntryPoint) -> SpanExporter:
+    kind: Callable[..., SpanExporter] = entry.load()
+    has_own_session = any(os.environ.get(name) for name in _OWN_SESSION)
+    return kind(session=_session()) if entry.name == "otlp_proto_http" and not has_own_session else kind()
+
+
+def _session() -> Any:
+    """A session that bounds answers: requests reads each to its end, and some collector's has none."""
+    import requests
+
+    class Bounded(requests.Session):
+        def send(self, request: Any, **options: Any) -> Any:
+            response = super().send(request, **options | {"stream": True})
+            with response:  # one that is read to its end leaves its connection to the next request
+                response.raw.read(_MOST_READ)
+            if response.is_redirect and not options.get("allow_redirects", True):
+                # The exporter would count the spans as sent.
+                raise requests.TooManyRedirects("the collector sends elsewhere")
+            return response
+
+    return Bounded()
+
+
 class OpenTelemetrySpans:
     """Exports spans.
 
@@ -60,7 +92,7 @@ class OpenTelemetrySpans:
 
     def __init__(self, quiet: str) -> None:
         entry = exporter_entry()
-        self._exporter: SpanExporter | None = None if entry is None else entry.load()()
+        self._exporter: SpanExporter | None = None if entry is None else _made(entry)
         # It would log each attempt, with parts of the requests.
         logger = logging.getLogger(type(self._exporter).__module__)
         logger.addFilter(lambda record: record.threadName != quiet)

@@ -44,6 +44,10 @@ class PrometheusServer(ServerProcess):
             for item in self._get("query", query=query)["result"]
         }
 
+    def labels(self, query: str) -> list[set[str]]:
+        """The names of the labels of each value of an instant query."""
+        return [set(item["metric"]) for item in self._get("query", query=query)["result"]]
+
     def firing(self) -> set[tuple[str, str | None]]:
         """The alerts that fire, each with its query."""
         alerts = self._get("alerts")["alerts"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
 from flip27_source.errors import Flip27Error, OptionError
-from flip27_source.file_systems.secrets_in_texts import spellings
+from flip27_source.file_systems.encoded_secrets import EncodedSecrets
 from flip27_source.optional_packages import needed
 
 _NAMED_SECRET = re.compile(
@@ -84,7 +84,7 @@ class Secrets:
         secrets.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
         # A driver may name a part of a password in which characters are not escaped.
         secrets.update(part for text in tuple(secrets) for part in (*_DELIMITERS.split(text), unquote(text)))
-        self._hidden = spellings(secrets, shortest=2)
+        self._hidden = EncodedSecrets(secrets, shortest=2)
         self._uri = uri
 
     def failure(self, error: BaseException) -> DatabaseFailure:
@@ -98,9 +98,7 @@ class Secrets:
     def masked(self, text: str) -> str:
         if "://" in self._uri:
             text = text.replace(self._uri, "***")
-        for secret in self._hidden:
-            text = text.replace(secret, "***")
-        return text
+        return self._hidden.masked(text)
 
 
 ROWS_PER_BATCH = 65_536

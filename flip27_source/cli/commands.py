@@ -114,9 +114,9 @@ def seconds(text: str) -> float:
     return duration_s(text if text.strip()[-1:].isalpha() else f"{text} s")
 
 
-def instant(text: str) -> dt.datetime:
-    """A time in UTC, whatever its zone; without a zone, it is local."""
-    return in_utc(moment(text))
+def instant(text: str, zone: dt.tzinfo | None = None) -> dt.datetime:
+    """A time in UTC, whatever its zone; without one, it is of ``zone``, by default that of this machine."""
+    return in_utc(moment(text), zone)
 
 
 Lineage = Annotated[

@@ -44,7 +44,8 @@ class CheckpointLogLines:
         Args:
             hidden: what must not be in the errors of rounds, which runners log.
         """
-        return _WatchedRunner(runner, self._discovered, hidden)
+        asking = self._driving.asking = {}
+        return _WatchedRunner(runner, self._now_ms, asking, self._discovered, hidden)
 
     @contextlib.contextmanager
     def planning(self) -> Iterator[None]:
@@ -96,10 +97,23 @@ class CheckpointLogLines:
 
 
 class _WatchedRunner:
-    """An AsyncRunner that calls ``ended`` after each successful round, and masks the errors of others."""
+    """An AsyncRunner that calls ``ended`` after each successful round, and masks the errors of others.
 
-    def __init__(self, runner: AsyncRunner, ended: Callable[[], None], hidden: Hidden) -> None:
+    Args:
+        asking: takes the rounds that are under way, with their beginnings.
+    """
+
+    def __init__(
+        self,
+        runner: AsyncRunner,
+        now_ms: Callable[[], int],
+        asking: dict[object, int],
+        ended: Callable[[], None],
+        hidden: Hidden,
+    ) -> None:
         self._runner = runner
+        self._now_ms = now_ms
+        self._asking = asking
         self._ended = ended
         self._hidden = hidden
 
@@ -107,8 +121,15 @@ class _WatchedRunner:
         self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None:
         def watched() -> Any:
+            self._asking.setdefault(watched, self._now_ms())  # a retry belongs to the same round
             result = work()
+            self._asking.pop(watched, None)
             self._ended()
             return result
 
-        self._runner.submit(self._hidden.in_errors(watched), handler, period_s, retry)
+        def handled(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._asking.pop(watched, None)
+            handler(result, error)
+
+        self._runner.submit(self._hidden.in_errors(watched), handled, period_s, retry)

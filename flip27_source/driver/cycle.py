@@ -90,6 +90,8 @@ class Cycle:
     _limits: Limits = field(init=False)
     _savepoint: RestoredSavepoint | None = field(default=None, init=False)
     _watch: BackgroundRunner | None = field(default=None, init=False)
+    # Whether it has claimed the lineage only to have its newest batch repeated.
+    _repeats: bool = field(default=False, init=False)
     # When the trigger came that this call serves, and that of the newest batch: steady, and since the epoch.
     _trigger_ms: tuple[int, int] = field(default=(0, 0), init=False)
     _batch_began_ms: tuple[int, int] | None = field(default=None, init=False)
@@ -192,13 +194,14 @@ class Cycle:
 
     def repeat(self, offset: Offset) -> None:
         """Spark repeats a batch after a restart, maybe for hours: show others that this driver is alive."""
-        is_shown = self.run is not None or self._watch is not None
-        if is_shown or self._source.options[REQUEST_INTERVAL] == 0:
+        if self.run is not None or self._repeats:
             return
         try:
-            if self._restorer.claim(offset):
-                self._watch = self._environment.new_runner()
-                self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
+            self._repeats = self._restorer.claim(offset)
+            if self._repeats:
+                if self._source.options[REQUEST_INTERVAL] > 0:
+                    self._watch = self._environment.new_runner()
+                    self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
                 self.driving.forget_claims()
         except StateLocationError as error:  # the batch does not need it
             LOG.warning("this driver could not record that it is alive: %s", error)
@@ -234,7 +237,7 @@ class Cycle:
 
     def end(self) -> None:
         """Discard the coordinator, and take no requests any more."""
-        watch, self._watch = self._watch, None
+        watch, self._watch, self._repeats = self._watch, None, False
         if watch is not None:
             watch.close()
         if self._horizons is not None:

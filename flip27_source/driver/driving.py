@@ -6,6 +6,7 @@ Each restore takes a new epoch, so the documents of an epoch are one line of des
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..errors import kept_words
@@ -15,6 +16,7 @@ from ..snapshots.driver_epochs import (
     DriverEpoch,
     FailedCheckpoint,
     WrittenCheckpoint,
+    keep_failed_start,
 )
 from ..snapshots.offsets import Offset
 from ..snapshots.store import Store
@@ -22,6 +24,8 @@ from .environment import Environment
 
 _CHECKED_FOR_MS = 1000
 _LARGEST_STORED = 2**63 - 1
+_LONG_ASKED_MS = 60_000
+"""From when on a round of discovery is in the record, which is written for it."""
 
 
 class Driving:
@@ -30,6 +34,9 @@ class Driving:
     Args:
         store: the state location; None if there is none, or if no other driver can exist.
         is_renewed: whether :meth:`renew` is called regularly.
+
+    Attributes:
+        asking: the work of the enumerator that is under way, with the time of its beginning.
     """
 
     def __init__(self, store: Store | None, environment: Environment, *, is_renewed: bool) -> None:
@@ -39,11 +46,15 @@ class Driving:
         self._epoch: DriverEpoch | None = None
         self._before: DriverEpoch | None = None
         self._given_back: list[DriverEpoch] = []
+        self._began_ms = environment.now_ms()
         # When this run has claimed epochs that do not stand: their files may exist all the same.
         self._vain_ms: set[int] = set()
         self._checked_ms: int | None = None
+        self.asking: dict[object, int] = {}
         # What the records of this driver show besides; threads replace values, and no key is ever new.
-        self._notes: dict[str, Any] = {"failed": (), "discovered_ms": None, "written": (), "numbers": {}}
+        self._notes: dict[str, Any] = {
+            "failed": (), "discovered_ms": None, "asks_since_ms": None, "written": (), "numbers": {},
+        }  # fmt: skip
 
     @property
     def numbers(self) -> Mapping[str, Any]:
@@ -151,18 +162,29 @@ class Driving:
 
     def renew(self) -> None:
         """Record that this driver is alive. Runs on any thread."""
-        epoch = self._epoch
+        epoch, now_ms = self._epoch, self._environment.now_ms()
+        since_ms = min(list(self.asking.values()), default=now_ms)
+        self._notes["asks_since_ms"] = since_ms if now_ms - since_ms >= _LONG_ASKED_MS else None
         if epoch is not None:
-            epoch.renew(self._environment.now_ms())
+            epoch.renew(now_ms)
 
-    def end(self, error: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None, lineage: str | None) -> None:
         """The run is over, by an error or without one. What a claim that was given back has left is deleted
         again.
+
+        Args:
+            lineage: the one that was to be driven, if it has not come to that.
         """
         for claim in self._given_back:
             claim.give_back()
         if self._epoch is not None:
             self._epoch.end(self._environment.now_ms(), error)
+        elif self._store is not None and lineage is not None and error is not None:
+            with suppress(Exception):  # must not hide the error that stops the query
+                process = self._environment.process()
+                keep_failed_start(
+                    self._store, lineage, self._began_ms, self._environment.now_ms(), error, process
+                )
 
 
 def _storable(value: Any) -> Any:

@@ -104,6 +104,7 @@ class CoordinatorHolder:
         shared = None if one_batch else store
         self._environment = environment
         self._told_ms = 0
+        self._lineage: str | None = None
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         hidden = Hidden(storage_options)
         traces = BatchTraces(source, one_batch=one_batch)
@@ -267,10 +268,14 @@ class CoordinatorHolder:
     def close(self) -> None:
         """End the run: stop background work and close the coordinator."""
         self.cycle.end()
-        self._driving.end(self._failures.error)
+        self._driving.end(self._failures.error, self._lineage)
         self.cycle.traces.close()
 
     def _offset(self, value: dict[str, Any]) -> Offset:
         # For an idle stream Spark passes the last offset many times a second.
         at = self.cycle.at
-        return at if not at.is_initial and value == at.to_json() else Offset.from_json(value)
+        if not at.is_initial and value == at.to_json():
+            return at
+        offset = Offset.from_json(value)
+        self._lineage = offset.lineage or self._lineage
+        return offset

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..access_errors import may_pass
 from ..coordination.checkpoints import CheckpointMetadata, Snapshot
 from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
-from ..errors import EditError, IncompatibleStateError, StateError, kept_words, said_of
+from ..errors import EditError, IncompatibleStateError, StateError, is_final, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
 from ..savepoints.requested_savepoints import RequestedSavepoints
@@ -128,12 +129,19 @@ class Requests:
     def apply_edits(self, standing: Snapshot[Any], state_after: StateAfter) -> Snapshot[Any]:
         """The state with all edits applied, in the order of their requests.
 
-        An edit that fails is refused: if it stopped the query, it would stop it at every restart.
+        An edit that fails is refused: if it stopped the query, it would stop it at every restart. Only if the
+        state that it needs cannot be read for a while, it and those after it wait for the next look.
         """
         for request in self._edits_due:
             try:
                 edited = self._apply(request, standing, state_after)
             except Exception as error:  # noqa: BLE001 - the reason is in the history
+                if may_pass(error) and not is_final(error):
+                    LOG.warning(
+                        "edit %s cannot be applied; this is tried again later: %s",
+                        request.request_id, self._reason(error),
+                    )  # fmt: skip
+                    break
                 outcome = AppliedEdit.of(request, refused=self._reason(error))
             else:
                 standing = edited.snapshot
@@ -149,7 +157,7 @@ class Requests:
                 outcome.left_alone_count, "" if outcome.refused is None else f": {outcome.refused}",
             )  # fmt: skip
             self._applied += (outcome,)
-        self._edited |= {request.request_id for request in self._edits_due}
+        self._edited |= {outcome.request_id for outcome in self._applied}
         self._edits_due = ()
         return standing
 
@@ -277,7 +285,13 @@ class Requests:
             try:
                 if problem is not None:
                     LOG.error("the savepoint requested in %s could not be taken: %s", request.target, problem)
-                    self._mark(self._folder, request.request_id, SAVEPOINT, request.target, said_of(problem))
+                    self._mark(
+                        self._folder,
+                        request.request_id,
+                        SAVEPOINT,
+                        request.target,
+                        said_of(problem, self._hidden.in_text),
+                    )
                 self._folder.forget(request.request_id)
             except StateError as error:
                 LOG.warning("an answered request could not be deleted: %s", error)
@@ -306,4 +320,4 @@ class Requests:
         )
 
     def _reason(self, error: Exception) -> str:
-        return kept_words(self._hidden.in_text(said_of(error)))
+        return kept_words(said_of(error, self._hidden.in_text))

@@ -57,7 +57,8 @@ class EditPlan:
     Attributes:
         changes: split by split, as of the newest checkpoint.
         notes: further consequences of the edit.
-        at: that checkpoint. waiting: the ids of the edits that waited, and are applied first.
+        at: that checkpoint. line: the checkpoints that were retained then. waiting: the ids of the edits that
+            waited, and are applied first.
         dropped_actions: number of side effects that are dropped because their data is read again.
     """
 
@@ -66,6 +67,7 @@ class EditPlan:
     notes: tuple[str, ...]
     lineage: Lineage
     at: CheckpointName
+    line: tuple[CheckpointName, ...]
     waiting: tuple[str, ...] = ()
     dropped_actions: int = 0
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -155,7 +157,7 @@ def plan_on(
                 f"{operation} takes no checkpoint or time to go back to",
                 remedy="remove it: only rewind takes one",
             )
-        _check(operation, selection, request.position)
+        check_selected(operation, selection, request.position)
         candidates = _candidates(copy, request, selection)
         request = _selecting(request, candidates)
     return _shown(copy, request, candidates)
@@ -189,6 +191,7 @@ def _shown(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
         ),
         lineage=copy.lineage,
         at=copy.name,
+        line=copy.line.names,
         waiting=tuple(edit.request_id for edit in copy.waiting_edits),
         dropped_actions=edited.dropped_actions,
         storage_options=copy.storage_options,
@@ -263,7 +266,10 @@ def fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
     return copy.kind.fields_at(position)
 
 
-def _check(operation: EditOperation, selection: Selection, position: Mapping[str, Any] | None) -> None:
+def check_selected(
+    operation: EditOperation, selection: Selection, position: Mapping[str, Any] | None
+) -> None:
+    """Raises EditError unless the edit has a selection that its operation can have, and its position."""
     if selection.is_empty:
         raise EditError(
             f"no splits are selected for {operation}",
@@ -290,7 +296,7 @@ def _candidates(copy: StateCopy, request: EditRequest, selection: Selection) -> 
         case EditOperation.SKIP:
             return selection.chosen(to_be_read(copy), "that waits to be read")
         case EditOperation.SET_POSITION:
-            return selection.chosen(live(copy), "that is live")
+            return selection.chosen(live(copy, selection.asked.split_ids), "that is live")
         case EditOperation.QUARANTINE_RETRY | EditOperation.QUARANTINE_DROP:
             all_of_them = list(quarantined(copy))
             wanted = {item.split_id for item in selection.chosen(all_of_them, "that is quarantined")}

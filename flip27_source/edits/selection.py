@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -153,9 +153,11 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
     yield from live(copy)
 
 
-def live(copy: StateCopy) -> Iterator[Candidate]:
+def live(copy: StateCopy, only: Collection[str] | None = None) -> Iterator[Candidate]:
+    """Live splits; ``only`` those with these ids."""
     for split in copy.standing.ledger.live:
-        yield _candidate(copy, split, f"{LIVE} at {copy.position_of(split)}")
+        if only is None or split.split_id in only:
+            yield _candidate(copy, split, f"{LIVE} at {copy.position_of(split)}")
 
 
 def quarantined(copy: StateCopy) -> Iterator[Candidate]:

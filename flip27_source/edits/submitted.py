@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -107,15 +107,26 @@ def submit(plan: EditPlan) -> str:
     The query applies it at the next batch boundary: a running query within ``requestInterval``, a
     stopped one at its next start. It follows all requests that already wait.
     """
-    store = plan.lineage.store(plan.storage_options)
+    (request_id,) = submit_all([plan])
+    return request_id
+
+
+def submit_all(plans: Sequence[EditPlan]) -> Iterator[str]:
+    """Submit plans of one source, in their order, as ``submit`` does; the ids, each once it is submitted."""
+    if not plans:
+        return
+    store = plans[0].lineage.store(plans[0].storage_options)
     assert store is not None
-    mailbox = Mailbox(store, plan.lineage.folder)
-    request, waiting = plan.request, mailbox.waiting().edits
-    if waiting and request.request_id not in {edit.request_id for edit in waiting}:
-        # The clocks of requesters differ.
-        request = replace(request, requested_us=max(request.requested_us, waiting[-1].requested_us + 1))
-    mailbox.submit(request)
-    return request.request_id
+    mailbox = Mailbox(store, plans[0].lineage.folder)
+    waiting = mailbox.waiting().edits
+    there = {edit.request_id for edit in waiting}
+    last_us = waiting[-1].requested_us if waiting else 0
+    for plan in plans:
+        request = plan.request
+        if request.request_id not in there:
+            last_us = max(request.requested_us, last_us + 1)  # the clocks of requesters differ
+            mailbox.submit(replace(request, requested_us=last_us))
+        yield request.request_id
 
 
 def pending(

@@ -13,6 +13,9 @@ from ..source import Source
 from ..source_options import STATE_LOCATION
 from .split_read import Item
 
+READ_BEFORE = "An attempt before this one had read all splits of this task."
+"""A note in the error of an attempt that has found a report."""
+
 
 def recorded(
     source: Source, planned: PlannedSubtask, context: SourceReaderContext, items: Iterator[Item]
@@ -33,7 +36,8 @@ def recorded(
     try:
         yield from items
     except Exception as error:
-        at_batch(state, document, storage, partial(keep, error=error))
+        again = READ_BEFORE in getattr(error, "__notes__", ())
+        at_batch(state, document, storage, partial(keep, error=error, again=again))
         raise
     if attempt:
         at_batch(state, document, storage, partial(forget_failures, subtask=subtask))

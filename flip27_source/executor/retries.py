@@ -27,6 +27,7 @@ from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
 from .events_and_losses import LossReports, QuarantinedParts, SentEvents
+from .failed_tasks import READ_BEFORE
 from .meter import Meter
 from .quarantine import Quarantine
 from .split_read import Item, opened
@@ -109,11 +110,16 @@ class SubtaskAttempt:
             self._codec.check_split,
             self._source.enumerator_type.set_apart,
         )
-        with opened(reader, self._context, map(self._codec.events_to_readers.decode, events)):
-            for item in reading.rows(self._splits):
-                self._meter.count(item)
-                yield item
-        self._acknowledge(reading.results, time.monotonic() - began)
+        try:
+            with opened(reader, self._context, map(self._codec.events_to_readers.decode, events)):
+                for item in reading.rows(self._splits):
+                    self._meter.count(item)
+                    yield item
+            self._acknowledge(reading.results, time.monotonic() - began)
+        except Exception as error:
+            if self._first is not None:
+                error.add_note(READ_BEFORE)
+            raise
 
     def _acknowledge(self, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
         splits, set_apart = self._splits, self._source.enumerator_type.set_apart

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
-from xml.sax.saxutils import escape
 
 from ..errors import Flip27Error, text_of
 from ..options import Options, maybe_json
-from .url_credentials import is_secret_name, without_basic, without_users
+from .encoded_secrets import EncodedSecrets
+from .url_credentials import is_secret_name, may_be_stored, passwords_in, without_basic, without_users
 
 T = TypeVar("T")
 
-_ESCAPED = re.compile("%[0-9A-F]{2}")
 _PARTS_OF_CONNECTION_STRING = re.compile(r"(?:^|;)\s*([A-Za-z]+)=([^;]*)")
+_NAMED = re.compile(r"""([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'&;,]+))""")
+"""Parts of a value that has a password among others, such as a DSN, or the configuration of JAAS."""
 _CREDENTIAL_ENDINGS = (
     "key", "secret", "token", "password", "passphrase", "passwd", "pwd", "credential", "credentials", "auth",
     "authorization", "cookie", "cookies", "signature", "connection_string", "connectionstring", "headers",
@@ -34,13 +32,11 @@ class Hidden:
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._secrets = spellings(_secrets_in(values), shortest=3)
+        self._secrets = EncodedSecrets(_secrets_in(values), shortest=3)
 
     def in_text(self, text: str) -> str:
         """The text with ``***`` in place of each secret, and without users and passwords."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return without_basic(without_users(text))
+        return without_basic(without_users(self._secrets.masked(text)))
 
     def in_errors(self, call: Callable[..., T]) -> Callable[..., T]:
         """The call; an error of it whose text has a secret is replaced by one that does not."""
@@ -79,29 +75,14 @@ class Hidden:
         return value
 
 
+def in_bytes(data: bytes, hide: Callable[[str], str]) -> bytes:
+    """The data with ``***`` in place of what ``hide`` masks in its text."""
+    return hide(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
 def hidden_of_store(options: Options) -> Hidden:
     """Masks the secrets of a source's store, which are never stored or shown."""
     return Hidden(options.with_prefix("storage."))
-
-
-def spellings(secrets: Iterable[str], *, shortest: int) -> list[str]:
-    """The spellings of secrets in URLs, markup, JSON and quotations, longest first, without short ones."""
-    spelled = {text for secret in secrets for text in (secret, secret.strip()) if len(text) >= shortest}
-    for _ in range(2):  # one in another, such as JSON in a URL
-        spelled |= {spelling for text in spelled for spelling in _spellings(text)}
-    return sorted(spelled, key=len, reverse=True)
-
-
-def _spellings(text: str) -> set[str]:
-    in_urls = {quote(text, safe=safe, errors="replace") for safe in ("", "/", "!*'()")}
-    in_urls.add(quote_plus(text, errors="replace"))
-    in_urls |= {_ESCAPED.sub(lambda found: found[0].lower(), one) for one in in_urls}
-    in_markup = {html.escape(text), escape(text), escape(text, {"'": "&apos;", '"': "&quot;"})}
-    in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    in_json |= {one.replace("/", r"\/") for one in in_json}
-    # With both kinds of quotes in it, the single ones are escaped, and without a single one none is.
-    in_python = {repr(text)[1:-1], repr(f"{text}'\"")[1:-4], repr(text.encode(errors="replace"))[2:-1]}
-    return in_urls | in_markup | in_json | in_python | {ascii(text)[1:-1]}
 
 
 def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
@@ -110,6 +91,11 @@ def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
             yield from _texts(value)
         elif isinstance(decoded := _decoded(value), Mapping):
             yield from _secrets_in(decoded)
+        elif isinstance(value, str):
+            yield from passwords_in(value)
+            for part, *texts in _NAMED.findall(value):
+                if not may_be_stored(part):
+                    yield from filter(None, texts)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -106,6 +106,13 @@ def secret_parameter(url: str) -> str | None:
     return next((name for name in names if is_secret_name(name)), None)
 
 
+def passwords_in(text: str) -> Iterator[str]:
+    """The passwords in the URLs of a text, as they are there and as they are sent."""
+    for user, _ in _users(text):
+        password = user[:-1].partition(":")[2]
+        yield from filter(None, (password, unquote(password)))
+
+
 def _users(text: str) -> Iterator[tuple[str, str]]:
     """For each URL, its user with the @, or an empty text, and the text after its ``://``."""
     for before, rest in pairwise(text.split("://")):

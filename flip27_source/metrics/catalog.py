@@ -5,6 +5,7 @@ Names, labels and meanings are a contract: dashboards and alerts depend on them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -44,6 +45,11 @@ class Metric:
     doc: str
     kind: Kind = Kind.GAUGE
     by: By = By.BOTH
+
+
+def is_float(value: float) -> bool:
+    """Whether a number is finite as a float."""
+    return abs(value) <= sys.float_info.max
 
 
 _defined: list[Metric] = []
@@ -92,14 +98,21 @@ DRIVER_ERROR = _stored_of_source(
     "flip27_driver_error", "1 for the class of the error with which the driver has ended.", "error"
 )
 DRIVER_EPOCH = _stored_of_source(
-    "flip27_driver_epoch", "How many drivers the source has had: each start of the query adds one."
+    "flip27_driver_epoch",
+    "How often a driver has taken the source over: a start adds one, or two if it repeats a batch.",
 )
 DRIVER_HEARD = _stored_of_source(
     "flip27_driver_heard_seconds", "Time since the driver has last said that it is alive, or its end."
 )
+DISCOVERY = _stored_of_source(
+    "flip27_discovery_seconds",
+    "For how long the present round of discovery has lasted, if that is more than a minute, otherwise 0; "
+    "none unless the query runs.",
+)
 BATCH_PENDING = _stored_of_source(
     "flip27_batch_pending",
-    "1 if the newest batch is not complete, 0 if it is; known with the query's checkpoint location.",
+    "1 if the batch of the newest checkpoint is not complete, 0 if it is; known with the query's checkpoint "
+    "location.",
 )
 CHECKPOINT_ID = _of_source("flip27_checkpoint_id", "The newest checkpoint.")
 LAG = _of_source("flip27_lag_seconds", "Time since the newest checkpoint was triggered.")

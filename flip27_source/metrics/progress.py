@@ -17,7 +17,7 @@ from ..snapshots.file_names import uid_in
 from ..snapshots.offsets import Offset
 from ..values.times import event_time
 from . import catalog
-from .catalog import Metric
+from .catalog import Metric, is_float
 
 STATUSES = {
     "pending": "pendingSplits",
@@ -45,7 +45,8 @@ _CLASS = re.compile(r"[A-Za-z_]\w{0,59}(?=:|$)")
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and is_float(value) else None
 
 
 def _seconds(milliseconds: Any) -> float | None:

@@ -18,7 +18,7 @@ from ..snapshots.store import open_store
 from ..snapshots.task_failures import keep_error
 
 _MOST_WAITING = 10
-"""For each checkpoint location, threads that may wait for a store which does not answer."""
+"""Threads of a checkpoint location that wait for a store that does not answer while queries fail often."""
 _PATIENCE_S = 5.0
 """How long the end of the program waits for them."""
 

@@ -131,9 +131,10 @@ class QueryMetrics:
 
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples in the order of the catalog."""
+    """The samples in the order of the catalog, without values that no exporter can write."""
     order = {metric.name: place for place, metric in enumerate(catalog.CATALOG)}
-    return sorted(samples, key=lambda sample: order[sample.metric.name])
+    known = (sample for sample in samples if catalog.is_float(sample.value))
+    return sorted(known, key=lambda sample: order[sample.metric.name])
 
 
 def _named(sources: tuple[SourceProgress, ...]) -> Iterator[tuple[str, SourceProgress]]:

@@ -119,6 +119,7 @@ class _Batch:
             headers=CsvHeaders.of(native.format, options) if native.schema is None else None,
         )
         self._columns = self._batch_columns() if native.schema is None else None
+        self._hide = Hidden(native.options).in_text
         self._unreadable_files = UnreadableFiles(source, planned.checkpoint_name, options.own)
         self._batch_id = batch_id
 
@@ -209,7 +210,7 @@ class _Batch:
         if bad or not self._unreadable_files.is_possible or self._is_of_no_file(error):
             return bad
         LOG.warning("batch %d failed, and its files are read one by one to find the cause: %s",
-                     self._batch_id, kept_text(error))  # fmt: skip
+                     self._batch_id, kept_text(error, self._hide))  # fmt: skip
         said = unquote(str(error))  # Spark writes paths as URIs
         named = [file for file in files if _name_of(file) in said]
         bad = list(self._unreadable(named))
@@ -262,7 +263,7 @@ class _Batch:
 
     def _shown(self, text: str) -> str:
         """The text of an error of Spark, without secrets; before it is cut, as a part of one is not found."""
-        return Hidden(self._native.options).in_text(without_frames(text))
+        return self._hide(without_frames(text))
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):

@@ -67,17 +67,11 @@ class UnreadableFiles:
             status = self._policy.outcome(error)
             if status is None or self._late is None:
                 raise error
-            results.append(
-                SplitResult(
-                    split_id=file.split_id,
-                    status=status,
-                    error=kept_text(error, self._hide),
-                    attempts=_ATTEMPTS,
-                )
-            )
+            said, what = kept_text(error, self._hide), self._hide(error.what)
+            results.append(SplitResult(split_id=file.split_id, status=status, error=said, attempts=_ATTEMPTS))
             if self._policy.is_reported_loss(error) and isinstance(error, DataLossError):
-                losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
-            LOG.warning("%s cannot be read and is given up in this batch: %s", file.path, error.what)
+                losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=what))
+            LOG.warning("%s cannot be read and is given up in this batch: %s", file.path, what)
         failed = [item for item in results if item.status is SplitStatus.FAILED]
         if len(failed) > self._policy.max_quarantined:
             raise QuarantineError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,13 @@ import msgspec
 
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
-from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
+from ..errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    MissingStateError,
+    StateError,
+    StateLocationError,
+)
 from ..options import Options
 from ..source_options import READER_BY_NAMES
 from . import file_names
@@ -105,8 +112,6 @@ class CheckpointStorage:
             self._check_fits_inline(encoded)
             self.newest_bytes = len(encoded.data)
             return new_offset(pending, positions, inline=msgspec.json.decode(encoded.data))
-        lineage = parent.lineage or self._new_lineage(self.store)
-        offset = new_offset(pending, positions, lineage=lineage, name=encoded.name)
         if len(encoded.data) > MOST_DOCUMENT_BYTES:
             raise StateLocationError(
                 f"the document of checkpoint {encoded.name.checkpoint_id} has {len(encoded.data)} bytes, "
@@ -114,9 +119,17 @@ class CheckpointStorage:
                 remedy="keep the enumerator's bulk state in Segments, and keep fewer splits live from batch "
                 "to batch",
             )
+        lineage = parent.lineage or self._new_lineage(self.store)
+        offset = new_offset(pending, positions, lineage=lineage, name=encoded.name)
         document = decode_document(encoded.data)
-        self._write_segments(self.store, offset, encoded, document)
-        self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
+        file = file_names.checkpoint_file(lineage, encoded.name)
+        try:
+            self._write_segments(self.store, offset, encoded, document)
+            self.store.ensure(file, encoded.data)
+        except StateError:
+            if parent.lineage is None:
+                self._forget_lineage(self.store, lineage, file, encoded)
+            raise
         self._remember(offset, encoded, document)
         self.newest_bytes = len(encoded.data) + sum(document.segment_bytes.values())
         return offset
@@ -286,6 +299,14 @@ class CheckpointStorage:
         if self._creates_exclusively:
             store.check_exclusive(file, source)
         return lineage
+
+    def _forget_lineage(self, store: Store, lineage: str, file: str, encoded: EncodedDocument) -> None:
+        """Remove a lineage without a checkpoint: each try has another one. What remains does no harm."""
+        with suppress(StateError):
+            for name in (file, *(file_names.segment_file(lineage, name) for name in encoded.segments)):
+                store.delete(name)
+            store.delete(file_names.source_file(lineage))
+            store.remove_empty(lineage)
 
 
 class InUse:

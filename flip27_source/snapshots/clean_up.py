@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..errors import CorruptStateError
+from ..errors import CorruptStateError, StateError
+from ..log import LOG
 from . import file_names
 from .checkpoint_files import InUse
 from .file_names import CheckpointName
@@ -124,19 +125,22 @@ class Cleaner:
             with self._in_use.lock:
                 if segment not in self._in_use:
                     self._deletion.delete(file_names.segment_file(self.lineage, segment))
-        self._clean_reports(committed.checkpoint_id)
         for folder in file_names.FOLDERS:
-            self.store.remove_abandoned(f"{self.lineage}/{folder}")
+            try:
+                if folder in (file_names.REPORTS, file_names.FAILURES):
+                    self._clean_reports(folder, committed.checkpoint_id)
+                self.store.remove_abandoned(f"{self.lineage}/{folder}")
+            except StateError as error:  # an executor of another user may have made it
+                LOG.warning("clean-up passes over a folder of the state location: %s", error)
         return plan
 
-    def _clean_reports(self, committed_id: int) -> None:
-        """Delete reports and failures whose document no longer exists."""
+    def _clean_reports(self, folder: str, committed_id: int) -> None:
+        """Delete reports or failures whose document no longer exists."""
         oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
-        for folder in (file_names.REPORTS, file_names.FAILURES):
-            for file_name in self._stored.listed(folder):
-                name = file_names.belongs_to(file_name)
-                if name is not None and name.checkpoint_id < min(oldest, committed_id):
-                    self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
+        for file_name in self._stored.listed(folder):
+            name = file_names.belongs_to(file_name)
+            if name is not None and name.checkpoint_id < min(oldest, committed_id):
+                self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
 
     def _documents(self, committed: CheckpointName) -> dict[CheckpointName, KnownDocument]:
         """The documents of the lineage; one that is damaged and will not be kept names no segments.

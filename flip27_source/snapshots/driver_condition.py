@@ -7,6 +7,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from .driver_epochs import (
     MISSED_RENEWALS,
     RENEWED_EVERY_MS,
@@ -14,6 +16,7 @@ from .driver_epochs import (
     ListedDrivers,
     is_gone,
     listed_drivers,
+    read_failed_start,
     read_record,
 )
 from .store import Store
@@ -90,20 +93,8 @@ class DriverWatch:
         heard = self._hear((store.location, lineage), listed, now_s)
         if not listed.epochs:
             return None
-        driver, said_ms = Driver(listed.newest, read_record(store, lineage, listed.newest)), heard.said_ms
-        record = driver.record
-        if record is not None and record.ended_ms is not None:
-            ended = Condition.STOPPED if record.error is None else Condition.FAILED
-            return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
-        if said_ms is None:
-            return DriverCondition(driver, Condition.UNKNOWN, None, None)
-        has_gone = is_gone(store, lineage, driver, said_ms)
-        if has_gone or (now_s - heard.since_s) * 1000 > _PATIENCE_MS:
-            return DriverCondition(driver, Condition.LOST, said_ms, said_ms, is_doubtful=not has_gone)
-        if heard.is_ahead:
-            return DriverCondition(driver, Condition.UNKNOWN, None, said_ms, is_doubtful=True)
-        since_ms = None if record is None else record.started_ms
-        return DriverCondition(driver, Condition.RUNNING, since_ms, said_ms)
+        found = _condition(store, lineage, listed.newest, heard, now_s)
+        return _with_failed_start(store, lineage, found) if listed.newest in listed.failed_starts else found
 
     def living(self, store: Store, lineage: str) -> Driver | None:
         """The newest driver if it may be alive and takes requests; None if not."""
@@ -126,3 +117,43 @@ class DriverWatch:
             since_s = min(now_s, before.seen_s + later_ms / 1000) if later_ms > 0 else now_s
         heard = self._heard[key] = _Heard(listed.newest, said_ms, now_s, since_s, is_ahead)
         return heard
+
+
+def _condition(store: Store, lineage: str, epoch: int, heard: _Heard, now_s: float) -> DriverCondition:
+    driver, said_ms = Driver(epoch, read_record(store, lineage, epoch)), heard.said_ms
+    record = driver.record
+    if record is not None and record.ended_ms is not None:
+        ended = Condition.STOPPED if record.error is None else Condition.FAILED
+        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
+    if said_ms is None:
+        return DriverCondition(driver, Condition.UNKNOWN, None, None)
+    has_gone = is_gone(store, lineage, driver, said_ms)
+    if has_gone or (now_s - heard.since_s) * 1000 > _PATIENCE_MS:
+        return DriverCondition(driver, Condition.LOST, said_ms, said_ms, is_doubtful=not has_gone)
+    if heard.is_ahead:
+        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms, is_doubtful=True)
+    since_ms = None if record is None else record.started_ms
+    return DriverCondition(driver, Condition.RUNNING, since_ms, said_ms)
+
+
+def _with_failed_start(store: Store, lineage: str, found: DriverCondition) -> DriverCondition:
+    """With the error of a run that was to follow a driver, and has ended before it drove."""
+    if found.condition is Condition.RUNNING:
+        return found
+    start = read_failed_start(store, lineage, found.driver.epoch)
+    if start is None or start.ended_ms is None or start.ended_ms < (found.said_ms or 0):
+        return found  # the driver was alive then, and went on
+    if found.driver.record is not None:
+        start = msgspec.structs.replace(
+            found.driver.record,
+            host=start.host,
+            process=start.process,
+            started_ms=start.started_ms,
+            ended_ms=start.ended_ms,
+            error=start.error,
+            remedy=start.remedy,
+        )
+    driver = found.driver._replace(record=start)
+    if found.condition is Condition.UNKNOWN:
+        return found._replace(driver=driver)
+    return DriverCondition(driver, Condition.FAILED, start.ended_ms, start.ended_ms, found.is_doubtful)

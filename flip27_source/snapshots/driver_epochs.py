@@ -82,6 +82,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         error, remedy: the error with which it ended, and what to do about it.
         failed: the newest checkpoints that failed, the newest last.
         discovered_ms: when its enumerator has last found out what is new; up to a minute old.
+        asks_since_ms: since when a round of discovery has been going on that takes long; None: there is none.
         written: the newest checkpoints that it has written, the newest last.
         numbers: what the last progress event of the run told, or would have told.
     """
@@ -95,6 +96,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remedy: str | None = None
     failed: tuple[FailedCheckpoint, ...] = ()
     discovered_ms: int | None = None
+    asks_since_ms: int | None = None
     written: tuple[WrittenCheckpoint, ...] = ()
     numbers: dict[str, Any] = {}
 
@@ -127,6 +129,16 @@ class Driver(NamedTuple):
         return "an unknown process" if record is None else f"process {record.process} on {record.host}"
 
 
+def keep_failed_start(
+    store: Store, lineage: str, started_ms: int, now_ms: int, error: BaseException, process: int
+) -> None:
+    """Record the error of a run that has ended before it drove a lineage, beside the newest driver."""
+    newest = listed_drivers(store, lineage).newest
+    if newest:  # otherwise nothing may be there any more
+        start = DriverRecord(host=_host(), process=process, started_ms=started_ms).ended(now_ms, error)
+        store.replace(file_names.failed_start_file(lineage, newest), _encoded(start))
+
+
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
     """The drivers of a lineage that are known, newest first."""
     for epoch in sorted(listed_drivers(store, lineage).epochs, reverse=True):
@@ -140,8 +152,8 @@ class DriverEpoch:
         started_ms: the current time.
         at: empty if the driver wrote the first checkpoint.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
-        notes: ``failed``, ``discovered_ms``, ``written`` and ``numbers``, which the record has once it is
-            written again; the owner changes their values.
+        notes: values of the record by their names, from ``failed`` on, which it has once it is written
+            again; the owner changes them.
         process: returns the id of this process.
     """
 
@@ -186,6 +198,7 @@ class DriverEpoch:
                 LOG.warning("this driver could not record that it is alive: %s", error)
         self._older = [old for old in taken.epochs if old < self.epoch - 1]
         self._older_renewals = taken.renewals
+        self._failed_starts = taken.failed_starts
 
     @property
     def started_ms(self) -> int:
@@ -217,6 +230,8 @@ class DriverEpoch:
         """Only once this driver may drive: a claim in vain must not make a living driver seem lost."""
         while self._older_renewals:
             self._forget(file_names.renewal_file(self.lineage, *self._older_renewals.pop()))
+        while self._failed_starts:
+            self._forget(file_names.failed_start_file(self.lineage, self._failed_starts.pop()))
 
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
@@ -362,10 +377,14 @@ class DriverEpoch:
 
 
 class ListedDrivers(NamedTuple):
-    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms."""
+    """The names of a lineage's driver files: epochs, and renewals as pairs of epoch and time in ms.
+
+    ``failed_starts``: the epochs after whose driver a run has failed at its start.
+    """
 
     epochs: list[int]
     renewals: list[tuple[int, int]]
+    failed_starts: list[int]
 
     @property
     def newest(self) -> int:
@@ -382,6 +401,7 @@ def listed_drivers(store: Store, lineage: str) -> ListedDrivers:
     return ListedDrivers(
         [epoch for name in names if (epoch := file_names.parse_number(name)) is not None],
         [renewal for name in names if (renewal := file_names.parse_renewal(name)) is not None],
+        [epoch for name in names if (epoch := file_names.parse_failed_start(name)) is not None],
     )
 
 
@@ -390,8 +410,17 @@ def _encoded(record: DriverRecord) -> bytes:
 
 
 def read_record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+    return _decoded(store, file_names.driver_file(lineage, epoch))
+
+
+def read_failed_start(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
+    """What is kept of a run that was to follow the driver of this epoch, and has ended before it drove."""
+    return _decoded(store, file_names.failed_start_file(lineage, epoch))
+
+
+def _decoded(store: Store, file: str) -> DriverRecord | None:
     try:
-        return decode_json(store.read_surely(file_names.driver_file(lineage, epoch)), DriverRecord)
+        return decode_json(store.read_surely(file), DriverRecord)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

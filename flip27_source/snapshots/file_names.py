@@ -47,6 +47,7 @@ _FAILED_ADDITION_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.savepoint-(\d{1,9})\.js
 _FAILED_TASK_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(?:task-(\d{1,9})|batch)-(\d{1,18})\.json")
 _REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.failed)?\.json")
 _NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
+_FAILED_START_NAME = re.compile(r"(\d{1,18})\.failed\.json")
 _RENEWAL_NAME = re.compile(r"(\d{1,18})\.(\d{1,18})\.alive")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
 
@@ -183,6 +184,11 @@ def driver_file(lineage: str, epoch: int) -> str:
     return f"{lineage}/{DRIVERS}/{epoch}.json"
 
 
+def failed_start_file(lineage: str, epoch: int) -> str:
+    """Path of the file that says why a run ended that came after the driver of ``epoch`` and never drove."""
+    return f"{lineage}/{DRIVERS}/{epoch}.failed.json"
+
+
 def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
     """Path of the file that shows that the driver of ``epoch`` was alive at a time, in milliseconds."""
     return f"{lineage}/{DRIVERS}/{epoch}.{said_ms}.alive"
@@ -231,6 +237,12 @@ def parse_request(file_name: str) -> tuple[str, bool] | None:
 def parse_number(file_name: str) -> int | None:
     """The epoch in a driver's file name, or the version in a schema's; None for other names."""
     match = _NUMBER_NAME.fullmatch(file_name)
+    return None if match is None else int(match[1])
+
+
+def parse_failed_start(file_name: str) -> int | None:
+    """The epoch in the file name of a failed start; None for other names."""
+    match = _FAILED_START_NAME.fullmatch(file_name)
     return None if match is None else int(match[1])
 
 

@@ -92,6 +92,11 @@ class LateReports:
         return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)
 
 
+def report_is_demanded(late: StoredReport) -> bool:
+    """Whether a late report says that a batch, planned without reports, has them when it is repeated."""
+    return late.subtask == FIRST_LATE_SUBTASK and not (late.results or late.losses)
+
+
 def ids_in_reports(splits: Sequence[Any], enumerator: Any) -> set[str]:
     """The ids that planned splits have in reports: a range may also have one of its own."""
     return {name for split in splits for name in (split.split_id, enumerator.set_apart(split).split_id)}

@@ -29,6 +29,8 @@ from .stored_lineage import StoredLineage
 
 _MOST_KEPT = 4
 """Of one subtask: Spark tries a task four times."""
+_MOST_READ = 32
+"""Of how many failures of subtasks that have reported it is looked up whether they were to read again."""
 _PATIENCE_S = 5.0
 """How long whoever fails waits until its failure is stored."""
 
@@ -40,6 +42,7 @@ class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         at_ms: by the clock of its host.
         epoch: its driver's.
         subtask: None if the batch was ended by something else than a task of the source.
+        again: whether the attempt read again what one before it had read and reported.
     """
 
     at_ms: int
@@ -49,6 +52,7 @@ class TaskFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     host: str
     error: str
     remedy: str | None = None
+    again: bool = False
 
 
 def at_batch(
@@ -95,6 +99,7 @@ def keep_error(
     epoch: int | None = None,
     subtask: int | None = None,
     attempt: int = 0,
+    again: bool = False,
     unless: Callable[[], bool] = lambda: False,
 ) -> None:
     """Store why the batch of a document, or an attempt of a task of it, has failed.
@@ -104,7 +109,7 @@ def keep_error(
             something is that says it better: the failure of a task that it quotes, or one of the batch.
         secrets: options whose credentials are masked, by name.
         epoch: the driver's; None for the newest one.
-        subtask: None if the batch was ended by something else than a task of the source.
+        subtask, attempt, again: as in :class:`TaskFailure`.
         unless: whether the newest driver may already be that of a later run.
 
     Raises:
@@ -130,6 +135,7 @@ def keep_error(
         host=socket.gethostname(),
         error=what,
         remedy=remedy,
+        again=again,
     )
     keep_failure(store, lineage, name, failure)
 
@@ -169,7 +175,8 @@ def newest_failure(
 
     Args:
         epoch: of the driver; the failures of earlier ones do not count.
-        reported: subtasks whose splits are read, whichever of their attempts have failed.
+        reported: subtasks whose splits are read, whichever of their attempts have failed, unless these were
+            to read them again.
 
     Raises:
         StateError: the store does not answer; that tasks of another user have left what is closed to this one
@@ -187,13 +194,14 @@ def _known(
     store: Store, lineage: str, name: CheckpointName, epoch: int, reported: Collection[int] = ()
 ) -> Iterator[TaskFailure]:
     """The failures that count and can be read, those of the whole batch first, each with the newest first."""
-    newest_first = reversed(_failures(store, lineage, name))
-    for _, subtask, file in sorted(newest_first, key=lambda failure: failure[1] is not None):
-        if subtask in reported:
-            continue
+    found = _failures(store, lineage, name)[::-1]
+    counting = sorted((of for of in found if of[1] not in reported), key=lambda of: of[1] is not None)
+    # Failures to read again are newer than the reports.
+    again = [of for of in found if of[1] in reported][:_MOST_READ]
+    for _, subtask, file in (*counting, *again):
         with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
             failure = decode_json(store.read(file), TaskFailure)
-            if failure.epoch >= epoch:
+            if failure.epoch >= epoch and (failure.again or subtask not in reported):
                 yield failure
 
 

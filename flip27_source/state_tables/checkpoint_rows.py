@@ -11,7 +11,8 @@ from ..snapshots.documents import CheckpointDocument, timestamp
 from ..snapshots.driver_condition import DriverCondition
 from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
-from ..values.times import event_time
+from ..snapshots.late_reports import FIRST_LATE_SUBTASK
+from ..values.times import datetime_or_none, event_time
 from .history import History, canonical, canonical_text
 from .predicates import Predicate
 from .split_rows import Row
@@ -29,26 +30,30 @@ def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
     for name in history.line().names:
-        if not asked.checkpoint(name.checkpoint_id):
-            continue
-        for subtask in history.reports.get(name, ()):
-            report = history.report(name, subtask)
-            if report is not None:
-                metrics = report.metrics
-                yield {
-                    "checkpoint_id": name.checkpoint_id,
-                    "batch_id": history.batch_id(name),
-                    "subtask": subtask,
-                    "attempt": metrics.attempt_number,
-                    "host": metrics.host,
-                    "rows": metrics.rows,
-                    "bytes": metrics.bytes,
-                    "splits": metrics.splits,
-                    "duration_ms": metrics.duration_ms,
-                    "max_event_time": event_time(metrics.max_event_time),
-                    "events": len(report.events),
-                    "results": canonical(report.results),
-                }
+        if asked.checkpoint(name.checkpoint_id):
+            yield from reports_of(history, name)
+
+
+def reports_of(history: History, name: CheckpointName) -> Iterator[Row]:
+    """One row for each task of a batch that has reported; late reports are of no task."""
+    for subtask in history.reports.get(name, ()):
+        report = None if subtask >= FIRST_LATE_SUBTASK else history.report(name, subtask)
+        if report is not None:
+            metrics = report.metrics
+            yield {
+                "checkpoint_id": name.checkpoint_id,
+                "batch_id": history.batch_id(name),
+                "subtask": subtask,
+                "attempt": metrics.attempt_number,
+                "host": metrics.host,
+                "rows": metrics.rows,
+                "bytes": metrics.bytes,
+                "splits": metrics.splits,
+                "duration_ms": metrics.duration_ms,
+                "max_event_time": event_time(metrics.max_event_time),
+                "events": len(report.events),
+                "results": canonical(report.results),
+            }
 
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
@@ -114,11 +119,11 @@ def _driver(newest: DriverCondition | None) -> Row:
     """The columns of the newest driver, as far as they are known."""
     if newest is None:
         return {}
-    since_ms, record = newest.since_ms, newest.driver.record
+    record = newest.driver.record
     known = {
         "epoch": newest.driver.epoch,
         "driver": newest.condition.value,
-        "driver_since": None if since_ms is None else timestamp(since_ms),
+        "driver_since": datetime_or_none(newest.since_ms),
     }
     if record is None:
         return known
@@ -129,7 +134,7 @@ def _driver(newest: DriverCondition | None) -> Row:
         "last_failure": record.last_failure,
         "driver_host": record.host,
         "driver_process": record.process,
-        "driver_started_at": timestamp(record.started_ms),
+        "driver_started_at": datetime_or_none(record.started_ms),
     }
 
 

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
-from urllib.parse import unquote, unquote_plus
 
 from flip27_source.access_errors import BUSY, status_cause
 from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
 from flip27_source.errors import AccessError, SplitReadError
-from flip27_source.file_systems.secrets_in_texts import spellings
+from flip27_source.file_systems.encoded_secrets import EncodedSecrets
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
@@ -116,8 +115,8 @@ class HttpClient:
         asked = {"Accept": "application/json", "Cache-Control": "no-cache"}
         self._headers = {**asked, **checked_headers(headers)}
         credentials = [self._credential.token, *credentials_in(headers)]
-        self._credentials = spellings(credentials, shortest=4)
-        self._hidden = spellings([*credentials, *headers.values()], shortest=4)
+        self._credentials = EncodedSecrets(credentials, shortest=4)
+        self._hidden = EncodedSecrets([*credentials, *headers.values()], shortest=4)
         self._policy = RetryPolicy(
             retries=options[opts.HTTP_RETRIES], longest_pause_s=options[opts.MAX_BACKOFF]
         )
@@ -172,8 +171,8 @@ class HttpClient:
 
     def masked(self, text: str) -> str:
         """The text without secrets, also without the start of a secret at the end of a quotation."""
-        for secret in self._hidden:
-            text = text.replace(secret, "***")
+        text = self._hidden.masked(text)
+        for secret in self._hidden.forms:
             for end in _QUOTATION_ENDS:
                 for length in range(len(secret) - 1, 3, -1):
                     text = text.replace(secret[:length] + end, "***" + end)
@@ -224,8 +223,7 @@ class HttpClient:
     def refuse_secret(self, position: str, place: str) -> None:
         """Refuse a position that contains a secret or is too long, because it would be stored."""
         self._refuse_long(position, place)
-        written = (position, unquote(position), unquote_plus(position))
-        if any(secret in text for secret in self._credentials for text in written):
+        if self._credentials.are_in(position):
             raise AccessError(
                 f"{place}: the link or cursor to the next page contains the credential, which is never "
                 "stored",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from flip27_source.cli.demo.command import DemoResult, Kill, Reached, answer_of
@@ -44,3 +45,13 @@ def test_an_impossible_demo_is_refused_before_anything_runs(tmp_path: Path) -> N
     assert said.code == 1
     assert "only guarantee 1" in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("parent", ["file", "file/below", "link", "/proc/nope"])
+def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(parent: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    said = flip27("demo", "--parent", tmp_path / parent)
+    assert said.code == 1
+    assert f"the demo cannot use {tmp_path / parent}: " in said.err
+    assert "--parent" in said.err

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.command_line import flip27, three_batches
 from tests.driver.test_reports import SERVER
 from tests.edits.edited import Edited, fed, files
+from tests.edits.partitions import partitions, read
 from tests.edits.test_application import paged
 
 
@@ -135,6 +136,22 @@ def test_a_position_is_set_by_fields_of_the_split(tmp_path: Path) -> None:
     assert source.batch() == ["e", "f"]
     wrong = flip27(*words, "--position", '{"nxt": 4}')
     assert (wrong.code, "split orders has no position field nxt" in wrong.err) == (1, True)
+
+
+def test_partitions_are_shifted_each_from_where_it_stands(tmp_path: Path) -> None:
+    source = partitions(tmp_path)
+    source.ask("set-position", splits=["orders/1"], position={"next": 40})
+    words = ("edit", "set-position", "--state", source.state, "--glob", "orders/[01]", "--why", "a test")
+    dry = flip27(*words, "--shift", "-5")
+    assert dry.code == 0
+    assert "rows read again: 5" in dry.out
+    assert len(source.request_files()) == 1
+    said = flip27(*words, "--shift", "-5", "--execute", "--json").data
+    assert [item["request"]["position"]["next"] for item in said] == [5, 35]
+    assert len(source.request_files()) == 3
+    assert read(source) == {"orders/0": [5, 14], "orders/1": [35, 44], "orders/2": [10, 19]}
+    assert flip27("edit", "set-position", "--state", source.state, "--shift", "1", "--why", "x").code == 1
+    source.engine.stop()
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, start_http_server
 
-from flip27_source.metrics import CATALOG, Kind
+from flip27_source.metrics import CATALOG, Kind, QueryMetrics, export_to_prometheus
+from flip27_source.metrics.exporters import Samples
 from tests.child_processes import ChildProcess
 from tests.deadline import until
+from tests.metrics.events import FIRST
+from tests.metrics.test_states import Exported, failed_query
 from tests.postgres_server import free_port
 from tests.prometheus_server import prometheus_server, promtool
 
@@ -161,6 +165,45 @@ def exporter(*words: str) -> Iterator[str]:
             yield process.stdout.readline().split()[0]
         finally:
             process.kill()
+
+
+@contextmanager
+def serving(metrics: Samples) -> Iterator[int]:
+    """The port at which the metrics are scraped."""
+    registry = CollectorRegistry()
+    export_to_prometheus(metrics, registry)
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.thorough
+def test_each_panel_of_the_dashboard_shows_what_exporter_and_listener_tell(tmp_path: Path) -> None:
+    """Also by the labels in its legend."""
+    exported, listened = Exported(orders=failed_query(tmp_path).checkpoint), QueryMetrics()
+    exported.look("orders")
+    listened.progressed(FIRST)
+    legends = {
+        f"{panel['title']} {target['refId']}": set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+        for panel in PANELS
+        for target in panel["targets"]
+    }
+    all_of_them = {
+        name: re.sub('=~"(query|source)"', '=~".*"', expr) for name, expr in in_dashboard().items()
+    }
+    with serving(exported.metrics) as exporter, serving(listened) as driver:
+        ports = {"flip27-exporter": exporter, "flip27-driver": driver}
+        with prometheus_server(config(ports), "groups: []") as prometheus:
+
+            def shown() -> dict[str, list[set[str]]]:
+                return {name: prometheus.labels(expr) for name, expr in all_of_them.items()}
+
+            until(lambda: all(shown().values()), shown)
+            assert all(legends[name] <= one for name, labels in shown().items() for one in labels)
 
 
 @pytest.mark.slow

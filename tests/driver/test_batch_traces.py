@@ -21,6 +21,7 @@ from tests.deadline import soon, until
 from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_tolerated_failures import Pausing, Unreachable
+from tests.raw_server import answer, floods, raw_server, says
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 from tests.trace_collector import Collector, collecting, values
 
@@ -238,6 +239,29 @@ def test_a_collector_that_takes_nothing_is_one_warning(
     (message,) = caplog.messages
     assert message.startswith("spans cannot be sent and are dropped")
     assert "hunter2" not in caplog.text
+
+
+def test_a_collector_whose_answer_never_ends_is_left(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    """Otherwise its answer would fill the memory."""
+    with raw_server(floods(b"HTTP/1.1 200 OK\r\n\r\n")) as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        orders({"a": [1]}).process_all_available()
+        until(server.left.is_set)
+        until(lambda: span_sender.sender().is_idle)
+    assert span_sender.sender().dropped == 0
+
+
+def test_a_collector_that_sends_elsewhere_has_not_taken_spans(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    moved = answer(b"", f"Location: {collector.url}/v1/traces", status="301 Moved Permanently")
+    with raw_server(says(moved)) as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        orders({"a": [1]}).process_all_available()
+        until(lambda: caplog.messages != [])
+    assert caplog.messages[0].startswith("spans cannot be sent and are dropped")
 
 
 def test_spans_reach_a_collector_that_comes_back(collector: Collector) -> None:

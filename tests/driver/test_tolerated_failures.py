@@ -6,16 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flip27_source.driver.background import BackgroundRunner
 from flip27_source.driver.environment import Environment
-from flip27_source.errors import ContractError, StaleDriverError, StateLocationError
+from flip27_source.errors import ContractError, MissingStateError, StaleDriverError, StateLocationError
 from flip27_source.snapshots.driver_condition import Condition
 from flip27_source.snapshots.driver_epochs import DriverEpoch
-from flip27_source.snapshots.store import MemoryStore
+from flip27_source.snapshots.store import LocalStore, MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
@@ -150,6 +151,26 @@ def test_an_error_that_no_pause_can_mend_ends_the_query_at_once(batches: Any) ->
     with pytest.raises(ContractError, match="cannot be stored as JSON"):
         batches.batch()
     assert batches.pauses == []
+
+
+@pytest.mark.parametrize("gone", ["checkpoints", "drivers"])
+def test_state_that_is_gone_does_not_come_back_by_waiting(
+    gone: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """That its files are not there is an OSError, too."""
+    FEEDS[request.node.name] = items("a")
+    options = {"feed": request.node.name, "stateLocation": "/unused", "tolerableFailedCheckpoints": "2"}
+    batches = Pausing(Feed, EchoReader, options, store=LocalStore(str(tmp_path)))
+    batches.batch()
+    batches.source_feed.extend(items("b"))
+    if gone == "checkpoints":
+        batches.restart()
+    for file in tmp_path.glob(f"*/{gone}/*"):
+        file.unlink()
+    with pytest.raises(MissingStateError):
+        batches.batch()
+    assert batches.pauses == []
+    assert "failedCheckpoints" not in (batches.holder.report() or {})
 
 
 def test_the_record_of_the_driver_has_the_failures(batches: Any) -> None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_mixins import NamedPosition, NamesPositions
-from flip27_source.errors import EditError
+from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
-from flip27_source.source_progress import ProgressTable, TellsProgress
+from flip27_source.source_progress import LooksIntoSource, ProgressTable, TellsProgress
 from flip27_source.split import SplitSize
 from tests.edits.edited import Edited
 from tests.toy_sources import AssignsOnce
@@ -73,16 +73,33 @@ class Partitions(NamesPositions, TellsProgress, AssignsOnce[Partition]):
         return BoundedRange(read=replace(split, next=first, end=last), rest=replace(split, next=last))
 
 
+class Looked(LooksIntoSource, Partitions):
+    """Tells where partitions begin and end if it is asked."""
+
+    def look(self, live: Sequence[Partition]) -> Iterable[ProgressTable]:
+        rows = [(split.split_id, 3, END) for split in live]
+        yield ProgressTable(title="asked", said="", columns=("partition", "begins at", "ends at"), rows=rows)
+
+
 class Numbers(SplitReader[Partition]):
     def read(self, split: Partition) -> Iterator[tuple[str, int]]:
         yield from ((split.split_id, number) for number in range(split.next, split.end or 0))
 
 
-def partitions(folder: Path) -> Edited:
+class Unreadable(Numbers):
+    """Cannot read the first partition."""
+
+    def read(self, split: Partition) -> Iterator[tuple[str, int]]:
+        if split.split_id == "orders/0":
+            raise SplitReadError("it is damaged", remedy="repair it")
+        yield from Numbers.read(self, split)
+
+
+def partitions(folder: Path, reader: type[Numbers] = Numbers, **options: str) -> Edited:
     """A query that has read one batch: 0 to 9 of each partition."""
     schema = pa.schema([("partition", pa.string()), ("number", pa.int64())])
-    options = {"enumerator": f"{__name__}:Partitions"}
-    source = Edited(folder, options, reader=Numbers, schema=schema)
+    given = {"enumerator": f"{__name__}:Partitions", **options}
+    source = Edited(folder, given, reader=reader, schema=schema)
     source.batch()
     return source
 

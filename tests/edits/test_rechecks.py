@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from flip27_source.edits.state_copy import StateCopy
 from flip27_source.errors import EditError
 from flip27_source.snapshots.locations import find_lineages
 from tests.edits.edited import Edited, add_files, fed, files
-from tests.edits.partitions import partitions, read
+from tests.edits.partitions import Unreadable, partitions, read
 
 
 def different(source: Edited, plan: edits.EditPlan) -> list[str]:
@@ -69,7 +70,8 @@ def test_an_edit_that_was_applied_meanwhile_and_that_a_rewind_would_take_back_is
     plan = source.plan("rewind", to_checkpoint=1)
     source.ask("skip", splits=[str(tmp_path / "in" / "f")])
     source.batches()
-    (said,) = different(source, plan)
+    other, said = different(source, plan)
+    assert other == "another edit was submitted: skip by tester: a test"
     assert said.startswith("new: the edit skip of 1 splits (")
     assert said.endswith("/in/f) is taken back")
 
@@ -88,6 +90,43 @@ def test_an_edit_that_was_submitted_meanwhile_is_named(tmp_path: Path) -> None:
     plan = source.plan("set-position", splits=["orders/0"], position={"next": 3})
     source.ask("set-position", splits=["orders/1"], position={"next": 3})
     assert different(source, plan) == ["another edit was submitted: set-position by tester: a test"]
+
+
+def test_an_edit_that_was_applied_meanwhile_is_named(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batch()
+    source.ask("skip", splits=[str(tmp_path / "in" / "f")])  # known, although it is applied only later
+    plan = source.plan("replay", splits=[str(tmp_path / "in" / "a")])
+    source.batch()
+    assert different(source, plan) == []
+    source.ask("replay", splits=[str(tmp_path / "in" / "a")])
+    source.batches()
+    assert different(source, plan) == ["another edit was submitted: replay by tester: a test"]
+
+
+def test_a_partition_that_was_read_past_the_new_position_is_not_skipped_to_it(tmp_path: Path) -> None:
+    source = partitions(tmp_path)
+    plan = source.plan("set-position", splits=["orders/1"], position={"next": 25})
+    source.batch()
+    assert different(source, plan) == []
+    source.batch()
+    (said,) = different(source, plan)
+    assert said.startswith("orders/1: continues at ")
+    assert "; rows skipped, now: continues at " in said
+    assert said.endswith("; rows read again: 5")
+
+
+@pytest.mark.parametrize("operation", ["quarantine drop", "quarantine retry"])
+def test_what_was_quarantined_meanwhile_under_the_same_id_is_a_difference(
+    operation: str, tmp_path: Path
+) -> None:
+    source = partitions(tmp_path, Unreadable, onSplitError="quarantine", taskReports="always")
+    plan = source.plan(operation, splits=["orders/0"])
+    assert len(plan.changes) == 1
+    assert different(source, plan) == []
+    source.batch()
+    source.batch()
+    assert different(source, plan) == ["orders/0: 2 more are quarantined under this id"]
 
 
 def test_a_split_that_an_edit_has_dropped_meanwhile_is_named(tmp_path: Path) -> None:

@@ -240,6 +240,22 @@ def test_a_rewind_to_a_checkpoint_that_was_cleaned_up_meanwhile_is_refused(tmp_p
     assert source.batches() == [["g", "h"]]
 
 
+def test_an_edit_waits_while_the_state_that_it_needs_cannot_be_read(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcdef")
+    source.batches()
+    source.ask("rewind", to_checkpoint=1)
+    (file,) = Path(source.state).glob("*/checkpoints/1-*")
+    document = file.rename(tmp_path / "document")
+    file.symlink_to(file.name)  # reading it fails, and not because it does not exist
+    assert source.batch() is None
+    assert len(source.request_files()) == 1
+    file.unlink()
+    document.rename(file)
+    assert source.batches() == [["c", "d"], ["e", "f"]]
+    (edit,) = source.history(of_the_line=True)
+    assert edit["refused"] is None
+
+
 def test_a_refused_edit_does_not_count_as_applied(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     source.batches()

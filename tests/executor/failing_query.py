@@ -18,6 +18,7 @@ from flip27_source.executor.split_read import Item
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
 from flip27_source.snapshots.file_names import FAILURES
+from flip27_source.source import Source
 from tests.cli.command_line import flip27
 from tests.snapshots.spark_logs import FileQuery, log_batch
 from tests.toy_sources import INITIAL
@@ -44,6 +45,10 @@ class FailingQuery:
             query.at = made.holder.latest_offset(before, None)
         log_batch(query.checkpoint, 0, query.at)
         return made
+
+    def restart(self, **options: str) -> None:
+        self.query.source = Source.resolve({**self.query.given, **options})
+        self.holder = CoordinatorHolder(self.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
 
     def attempt(self, number: int = 0, **changes: Any) -> None:
         with pytest.raises(SplitReadError, match="malformed"):

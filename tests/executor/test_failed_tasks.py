@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import LONGEST_KEPT
+from flip27_source.errors import LONGEST_KEPT, QuarantineError
 from flip27_source.executor.split_read import Item
 from flip27_source.snapshots.file_names import FAILURES, CheckpointName
 from flip27_source.snapshots.store import LocalStore
@@ -71,6 +71,54 @@ def test_a_task_that_has_reported_has_not_ended_the_query(tmp_path: Path) -> Non
     assert failing.kept == [failure], "another attempt ran at the same time"
     failing.holder.close()
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
+
+
+def test_a_task_that_fails_to_read_again_what_it_has_reported_has_ended_the_query(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path, taskReports="always", parallelism="2")
+    file = failing.query.landing / "orders.json"
+    damaged = file.read_text()
+    failing.repair()
+    failing.read()
+    failing.holder.close()  # its sink has failed
+    file.write_text(damaged)
+    failing.restart()
+    failing.attempt(0)
+    failing.attempt(1)
+    failing.holder.close()
+    shown = failing.shown()
+    assert shown["condition"] == "failed"
+    assert "orders.json, byte 9: the record is malformed" in shown["error"]
+
+
+def test_a_batch_that_demands_reports_only_when_it_is_repeated_says_why_it_fails(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.attempt()
+    failing.holder.close()
+    way_out = {"onSplitError": "quarantine", "maxQuarantinedSplits": "0", "maxSplitAttempts": "1"}
+    failing.restart(**way_out)
+    with pytest.raises(QuarantineError):
+        failing.read()
+    assert failing.shown()["report_demand"] == "required"
+    failing.holder.close()
+    shown = failing.shown()
+    assert (shown["condition"], shown["error"].partition(":")[0]) == ("failed", "QuarantineError")
+    (batch,) = flip27("state", "history", failing.query.checkpoint, "--json").data
+    assert (batch["rows"], batch["longest_task_ms"]) == (None, None), "no task has reported"
+
+
+def test_a_query_that_does_not_say_that_it_is_alive_is_not_taken_for_the_last_one(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path, requestInterval="0s")
+    for epoch in (1, 2, 3):
+        if epoch > 1:
+            failing.restart()
+            failing.holder.plan(INITIAL, failing.query.at)
+        shown = failing.shown()
+        assert (shown["condition"], shown["error"]) == ("unknown", None)
+        assert shown["driver"].endswith(f", epoch {epoch}")
+        failing.attempt()
+        failing.holder.close()
+        assert failing.shown()["condition"] == "failed"
+        assert failing.shown()["driver"].endswith(f", epoch {epoch}")
 
 
 def keep(failing: FailingQuery, error: Exception, **of: Any) -> None:
@@ -152,11 +200,11 @@ def test_whose_failure_it_is_does_not_depend_on_the_clocks_of_hosts(tmp_path: Pa
     failing.holder.close()
     assert failing.shown()["condition"] == "failed"
     at_ms(failing.kept[0], 10**14)
-    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.restart()
     failing.holder.plan(INITIAL, failing.query.at)
     failing.holder.close()
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
-    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.restart()
     failing.attempt()
     assert len(failing.kept) == 2
     failing.holder.close()
@@ -203,6 +251,16 @@ def test_a_record_of_a_driver_with_an_odd_number_hides_nothing(tmp_path: Path, n
     file.write_text(json.dumps({**json.loads(file.read_text()), "numbers": {"checkpoint": number}}))
     assert failing.shown()["condition"] == "stopped"
     assert flip27("export-metrics", "--once", "--state", failing.query.checkpoint / "flip27").code == 0
+
+
+@pytest.mark.parametrize("name", ["started_ms", "ended_ms"])
+def test_a_record_of_a_driver_with_an_impossible_time_hides_nothing(tmp_path: Path, name: str) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.holder.close()
+    (file,) = failing.query.checkpoint.glob("flip27/*/drivers/*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: 10**18}))
+    assert failing.shown()["condition"] == "stopped"
+    assert "stopped" in flip27("state", "show", failing.query.checkpoint).out
 
 
 def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:

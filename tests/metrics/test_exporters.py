@@ -52,6 +52,14 @@ def test_prometheus_scrapes_the_current_values(metrics: QueryMetrics) -> None:
     assert 'flip27_rows_total{query="lines",source="files"} 12.0' in scraped(registry)
 
 
+@pytest.mark.parametrize("name", ["mine", "backlogSplits", "planningMs"])
+def test_a_number_beyond_float_does_not_end_the_scrape(name: str, metrics: QueryMetrics) -> None:
+    registry = CollectorRegistry()
+    export_to_prometheus(metrics, registry)
+    metrics.progressed(changed(SECOND, summary={name: 10**400}))
+    assert 'flip27_rows_total{query="lines",source="files"} 12.0' in scraped(registry)
+
+
 def test_a_collector_is_registered_once_and_may_be_unregistered(metrics: QueryMetrics) -> None:
     registry = CollectorRegistry()
     collector = export_to_prometheus(metrics, registry)

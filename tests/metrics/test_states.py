@@ -21,18 +21,21 @@ from prometheus_client import CollectorRegistry, generate_latest
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.export_metrics.states import LOOKS_KEPT, StateMetrics
 from flip27_source.cli.state.rows import Place, StoredState
+from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.errors import StateLocationError
 from flip27_source.metrics import CATALOG, QueryMetrics, Sample, export_to_prometheus
-from flip27_source.metrics.catalog import By
+from flip27_source.metrics.catalog import DISCOVERY, By
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches, two_batches
 from tests.deadline import until
+from tests.driver.batches import Batches
 from tests.metrics.events import FIRST
 from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import new_bucket
-from tests.snapshots.spark_logs import FileQuery, checkpoint_in
+from tests.snapshots.spark_logs import FileQuery, checkpoint_in, log_batch, log_commit
+from tests.toy_sources import EchoReader, Item
 
 INTERVAL_S = 15.0
 
@@ -105,9 +108,9 @@ def test_a_state_has_the_numbers_that_the_listener_exports(
     assert {key[0] for key in found} <= {metric.name for metric in CATALOG if metric.by is not By.LISTENER}
 
 
-def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
-    """With everything that a driver can tell, every metric of the exporter has a sample."""
-    query = three_batches(tmp_path)
+def failed_query(root: Path) -> FileQuery:
+    """A query that has failed; its driver has told everything that a driver can tell."""
+    query = three_batches(root)
     numbers = {
         "checkpoint": 3, "planningMs": 10, "writeMs": 20, "restoreMs": 30, "restoreBytes": 40,
         "failedCheckpoints": 2, "lastFailure": "AccessError", "lastFailureAt": "1970-01-01T00:01:30+00:00",
@@ -120,10 +123,18 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
     store, notes = LocalStore(str(query.checkpoint / "flip27")), {"numbers": numbers}
     epoch = DriverEpoch(store, lineage_of(query), 9_000, notes=notes)
     epoch.end(10_000, StateLocationError("no space", remedy="add space"))
-    exported = Exported(orders=query.checkpoint)
+    return query
+
+
+def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
+    """With everything that a driver can tell, every metric of the exporter has a sample."""
+    exported = Exported(orders=failed_query(tmp_path).checkpoint)
     found = exported.look("orders")
     samples = exported.metrics.samples()
-    assert {sample.metric for sample in samples} == {m for m in CATALOG if m.by is not By.LISTENER}
+    while_it_runs = {DISCOVERY}
+    assert {sample.metric for sample in samples} == {
+        metric for metric in CATALOG if metric.by is not By.LISTENER
+    } - while_it_runs
     assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []
     assert {
         ("flip27_driver_condition", "orders", "files", "failed"): 1,
@@ -147,6 +158,47 @@ def test_labels_and_values_are_those_of_the_catalog(tmp_path: Path) -> None:
         ("flip27_partition_lag_rows", "orders", "files", "orders-0"): 6,
         ("flip27_enumerator_gauge", "orders", "files", "mine"): 7,
     }.items() <= found.items()
+
+
+class Hangs(DiscoveringEnumerator[Item]):
+    """Finds one item, and does not answer while ``may_go_on`` is cleared."""
+
+    is_held = threading.Event()
+    may_go_on = threading.Event()
+    position_type = int
+
+    def discover(self, position: int | None) -> Discovery[Item, int]:
+        if not self.may_go_on.is_set():
+            self.is_held.set()
+        assert self.may_go_on.wait(60)
+        return Discovery([Item(split_id="a")] if position is None else [], 1)
+
+
+def test_a_round_of_discovery_that_does_not_end_is_told_while_the_query_runs(tmp_path: Path) -> None:
+    options = {"stateLocation": str(tmp_path), "discoveryInterval": "10 milliseconds"}
+    Hangs.may_go_on.set()
+    batches = Batches(Hangs, EchoReader, options, store=LocalStore(str(tmp_path)))
+    lasts = ("flip27_discovery_seconds", "orders", "Hangs")
+    exported = Exported(orders=tmp_path)
+
+    def after(seconds: int) -> float | None:
+        batches.now_ms += 1000 * seconds
+        batches.holder.cycle.driving.renew()
+        return exported.look("orders").get(lasts)
+
+    batches.now_ms = round(time.time() * 1000)
+    until(lambda: batches.batch() == ["a"])
+    after(0)  # the first look compares clocks
+    after(1200)
+    until(lambda: after(0) == 0)
+    Hangs.is_held.clear()
+    Hangs.may_go_on.clear()
+    assert Hangs.is_held.wait(60)
+    assert after(1200) == 1200
+    Hangs.may_go_on.set()
+    until(lambda: after(0) == 0)
+    batches.holder.close()
+    assert lasts not in exported.look("orders")
 
 
 def test_a_query_is_running_then_lost_when_it_is_killed_and_running_again(tmp_path: Path) -> None:
@@ -248,6 +300,17 @@ def test_a_state_inside_offsets_has_a_backlog_and_no_driver(tmp_path: Path) -> N
     assert "flip27_driver_condition" not in {key[0] for key in found}
 
 
+def test_the_newest_batch_may_be_one_without_data_of_the_source(tmp_path: Path) -> None:
+    query = two_batches(tmp_path)
+    for batch_id in (2, 3, 4):  # with data of another source
+        log_batch(query.checkpoint, batch_id, query.at)
+        if batch_id < 4:
+            log_commit(query.checkpoint, batch_id)
+    found = Exported(orders=query.checkpoint).look("orders")
+    assert found["flip27_batch_id", "orders"] == 3
+    assert found["flip27_batch_pending", "orders", "files"] == 0
+
+
 def test_labels_that_are_no_text_do_not_break_the_scrape(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     exported = Exported(**{"bytes-\udcff": two_batches(tmp_path).checkpoint})
@@ -285,6 +348,15 @@ def test_sources_of_one_uid_have_the_names_of_their_lineages(tmp_path: Path) -> 
     names = {key[2] for key in found if key[0] == "flip27_checkpoint_id"}
     assert names == {folder.name for folder in state.iterdir() if folder.name.startswith("files-")}
     assert len(names) == 2
+
+
+def test_what_a_tolerated_failure_of_the_first_checkpoint_has_left_is_no_source(tmp_path: Path) -> None:
+    state = two_batches(tmp_path).checkpoint / "flip27"
+    (lineage,) = state.iterdir()
+    left = shutil.copytree(lineage, state / "files-00000000000000aa")
+    shutil.rmtree(left / "drivers")
+    found = Exported(orders=state).look("orders")
+    assert {key[2] for key in found if len(key) > 2} == {"files"}
 
 
 def test_a_lineage_at_two_locations_is_exported_once_by_the_name_of_the_first(tmp_path: Path) -> None:
@@ -390,6 +462,7 @@ def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_or_8_after_its_q
         requests.append(dict(counting.requests))
         if look == 2:
             engine.stop()
+    # Without Spark's log it is not known that its batch is complete: a task may have ended it.
     assert [sum(found.values()) for found in requests] == [28, 6, 6, 8], requests
     assert all(found.keys() <= {"GET", "LIST", "HEAD"} for found in requests)
     counting.requests.clear()

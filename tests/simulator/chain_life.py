@@ -28,6 +28,7 @@ _READER = "tests.toy_sources:NumbersAsLines"
 class ChainLife(Life):
     """Two to four sources; files of a chain are all there when it starts."""
 
+    keeps_data = True
     OPTIONS: ClassVar = {
         "maxFilesPerTrigger": (None, "1", "2"), "maxRowsPerTrigger": (None, "2"),
         "taskReports": (None, "always"), "onSplitError": (None, "quarantine"), "maxSplitAttempts": ("1", "2"),
@@ -42,8 +43,7 @@ class ChainLife(Life):
         register_file_system()
         self.landings: list[Landing] = []
         self.expected: Counter[str] = Counter()
-        if of.bucket is not None:
-            of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
         # It draws from a generator of its own: seeds without times are the same with and without it.
         self._dates = random.Random(f"chain order {of.outcome.seed}")
         self._is_dated = self._dates.random() < 0.5
@@ -111,12 +111,6 @@ class ChainLife(Life):
     def end(self) -> None:
         HybridEnumerator.now_us = staticmethod(self._now_us)  # type: ignore[method-assign]
         self.history.end()
-
-    def can_be_rolled_back(self) -> bool:
-        return True
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def calm(self) -> None:
         for landing in self.landings:

@@ -76,8 +76,8 @@ class FilesLife(Life):
             register_file_system()
             self.landing = SimulatedLanding(of.outcome.seed, self.NAME, lambda: of.outcome.steps)
             self.landing.trouble = draw.choice((0.0, 0.02, 0.1))
+        self.trouble_bucket()
         if of.bucket is not None:
-            of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
             of.bucket.stale_lists = draw.choice((0.0, 0.1))
         self.options = {
             "path": self.landing.path,

@@ -75,11 +75,13 @@ class Life:
         options: the options of the present run.
         state: the state location.
         is_repeatable: whether another action of a batch sees the same rows.
+        keeps_data: whether all data that was read stays there.
         is_refused: whether the query rightly refuses to continue although all faults have ended.
     """
 
     OPTIONS: ClassVar[Mapping[str, Sequence[str | None]]] = {}
     is_repeatable: ClassVar[bool] = True
+    keeps_data: ClassVar[bool] = False
     is_refused = False
 
     def __init__(self, simulation: Simulation, state: str = STATE) -> None:
@@ -97,6 +99,11 @@ class Life:
 
     def failed(self, error: Flip27Error) -> None:
         """Called when a run of the query has failed."""
+
+    def trouble_bucket(self) -> None:
+        """Draw how often requests to the bucket fail."""
+        if self.of.bucket is not None:
+            self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
 
     def drawn(self, options: Mapping[str, Sequence[str | None]]) -> dict[str, str]:
         """Options with random values."""
@@ -126,7 +133,7 @@ class Life:
 
     def can_be_rolled_back(self) -> bool:
         """Whether all data that was read can be read again; see :meth:`Simulation.roll_back`."""
-        return False
+        return self.keeps_data
 
     def arrive(self) -> None:
         """Add data."""
@@ -137,6 +144,7 @@ class Life:
 
     def ask(self) -> None:
         """Submit a request."""
+        self.ask_for_a_savepoint()
 
     def ask_nonsense(self) -> None:
         """Put an invalid file among the requests."""
@@ -253,6 +261,7 @@ class Life:
 class TalkingLife(Life):
     """Pages bounded by the reader, and numbered events in both directions."""
 
+    keeps_data = True
     OPTIONS: ClassVar = {
         "maxRowsPerSplit": (None, "3"),
         "parallelism": (None, "1", "3"),
@@ -263,19 +272,12 @@ class TalkingLife(Life):
         self.counters, self.rows = self.random.randint(1, 4), self.random.choice((1, 7, 20))
         fixed = {"counters": str(self.counters), "rows": str(self.rows), "requestInterval": "1s"}
         self.options = {**fixed, **self.drawn(self.OPTIONS)}
-        if self.of.bucket is not None:
-            self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(
             options=self.options, enumerator=AuditedEnumerator, reader=AuditedReader, schema=LINE
         )
-
-    def can_be_rolled_back(self) -> bool:
-        return True
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def check(self) -> None:
         self.of.check_rows(Counter(audited_rows(self.counters, self.rows)))
@@ -283,6 +285,8 @@ class TalkingLife(Life):
 
 class CarelessLife(Life):
     """An author's mistake shows in some round; once it is fixed, the query continues where it was."""
+
+    keeps_data = True
 
     def begin(self) -> None:
         draw = self.random
@@ -296,12 +300,6 @@ class CarelessLife(Life):
         return SourceUnderTest(
             options=self.options, enumerator=CarelessEnumerator, reader=ItemReader, schema=LINE
         )
-
-    def can_be_rolled_back(self) -> bool:
-        return True
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def calm(self) -> None:
         self.of.tell(f"the author fixes {CarelessEnumerator.mistake}")

@@ -46,8 +46,7 @@ class MysqlLife(Life):
             "requestInterval": "1s",
         }  # fmt: skip
         self.options |= self.drawn(self.OPTIONS)
-        if self.of.bucket is not None:
-            self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
         self.patches = pytest.MonkeyPatch()
         clock = SimpleNamespace(monotonic=lambda: self.of.steady_ms / 1000 + self.waited_s, sleep=self._wait)
         for module in (shared_poller, chunk_rows):
@@ -65,9 +64,6 @@ class MysqlLife(Life):
     def arrive(self) -> None:
         for _ in range(self.random.randint(1, 12)):
             self._write()
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def calm(self) -> None:
         self.busy = self.cuts = 0.0

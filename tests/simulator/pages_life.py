@@ -110,8 +110,7 @@ class PagesLife(Life):
         self.expires = self.random.random() < 0.5
         fixed = {"requestInterval": "1s", "pollInterval": f"{self.POLL_S}s"}
         self.options = {**fixed, **self.drawn(self.OPTIONS)}
-        if self.of.bucket is not None:
-            self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(
@@ -136,9 +135,6 @@ class PagesLife(Life):
         """A run of Trigger.AvailableNow that ends has read what was there when it began."""
         if self.of.query.boundedness is Boundedness.BOUNDED:
             self._check_delivered(self.at_start)
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def calm(self) -> None:
         StreamsReader.trouble = 0.0

@@ -64,8 +64,7 @@ class PostgresLife(Life):
         if in_mid_snapshot is not None:
             self.options |= {"snapshotChunkRows": "2", "parallelism": "1", "tables": _ALL_TABLES}
         self.was_narrowed, self.left_until = False, 0
-        if self.of.bucket is not None:
-            self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
         self.patches = pytest.MonkeyPatch()
         connect_to_model(
             self.patches,
@@ -98,9 +97,6 @@ class PostgresLife(Life):
 
     def arrive(self) -> None:
         self.server.change(self.random.randint(1, 12))
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def failed(self, error: Flip27Error) -> None:
         """Once faults have ended, the query may refuse to continue if changes may be lost."""

@@ -33,6 +33,7 @@ class LineReader(SplitReader[Any]):
 class TracksLife(Life):
     """Tracks and pieces that run ahead of each other; their options change, and all is delivered once."""
 
+    keeps_data = True
     OPTIONS: ClassVar = {
         "maxEventTimeDrift": (None, "1 minute", "10 minutes", "10 minutes"),
         "replaySpeed": (None, None, None, "1000", "1e6", "1e9"), "alignmentTimeout": (None, "1s"),
@@ -72,8 +73,7 @@ class TracksLife(Life):
             kind = Pieces if self.kind == "pieces" else Tracks
             self.options |= {"enumerator": f"{kind.__module__}:{kind.__qualname__}"}
         self.options |= {"requestInterval": "1s", **self.drawn(self.OPTIONS)}
-        if self.of.bucket is not None:
-            self.of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
+        self.trouble_bucket()
 
     def end(self) -> None:
         HybridEnumerator.now_us = staticmethod(self._now_us)  # type: ignore[method-assign]
@@ -81,12 +81,6 @@ class TracksLife(Life):
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
-
-    def can_be_rolled_back(self) -> bool:
-        return True
-
-    def ask(self) -> None:
-        self.ask_for_a_savepoint()
 
     def arrive(self) -> None:
         draw = self.random

@@ -72,8 +72,8 @@ class FileQuery:
         self.landing = root / "landing"
         self.checkpoint = root / "checkpoint"
         located = {} if state is None else {"stateLocation": str(self.checkpoint / state)}
-        chosen = {"enumerator": "files", "reader": "text", "path": str(self.landing)} | located | options
-        self.source = Source.resolve(chosen)
+        self.given = {"enumerator": "files", "reader": "text", "path": str(self.landing)} | located | options
+        self.source = Source.resolve(self.given)
         self.at: dict[str, Any] = INITIAL
         self._batch_id = 0
         self.limits: Limits | None = None

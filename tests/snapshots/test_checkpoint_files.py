@@ -305,6 +305,21 @@ def test_a_lineage_is_never_shared_by_accident() -> None:
         written(storage_of(store), "b")
 
 
+@pytest.mark.parametrize("fails_at", ["segments", "checkpoints"])
+def test_a_first_checkpoint_that_cannot_be_written_leaves_no_lineage(fails_at: str) -> None:
+    class IsFull(MemoryStore):
+        def create(self, name: str, data: bytes) -> bool:
+            created = super().create(name, data)
+            if f"/{fails_at}/" in name:
+                raise StateLocationError("the disk is full", remedy="make room")
+            return created
+
+    storage = storage_of(store := IsFull(), kind=BulkFeed)
+    with pytest.raises(StateLocationError, match="the disk is full"):
+        storage.write(bulk_checkpoint(), parent=INITIAL_OFFSET)
+    assert store.files == {}
+
+
 def test_a_lineage_records_its_source() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.errors import CorruptStateError, Flip27Error
+from flip27_source.errors import CorruptStateError, Flip27Error, StateLocationError
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.clean_up import Cleaner, CleanupPlan, KnownDocument, plan_cleanup
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity
-from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.file_names import FAILURES, FOLDERS, CheckpointName
 from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.snapshots.task_failures import TaskFailure, keep_failure
@@ -228,6 +228,33 @@ def test_why_tasks_have_failed_is_deleted_with_their_checkpoint() -> None:
     run.clean(2)
     (lineage,) = {offset.lineage for offset in run.offsets[1:]}
     assert store.list(f"{lineage}/failures") == [f"{run.offsets[n].name}.task-0-1.json" for n in (5, 6)]
+
+
+class HasAClosedFolder(MemoryStore):
+    """A store in which an executor of another user has made a folder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cleaned: list[str] = []
+
+    def list(self, folder: str) -> list[str]:
+        if folder.endswith(FAILURES):
+            raise StateLocationError(f"cannot list {folder}: permission denied", remedy="let the driver")
+        return super().list(folder)
+
+    def remove_abandoned(self, folder: str, *, older_than_s: float = 0) -> int:
+        self.cleaned.append(folder.rpartition("/")[2])
+        return 0
+
+
+def test_a_folder_that_cannot_be_cleaned_is_named_and_the_others_are_cleaned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = HasAClosedFolder()
+    run = Run(store, "closed", 6)
+    assert len(run.clean(2).documents) == 4
+    assert set(store.cleaned) == {*FOLDERS} - {FAILURES}
+    assert f"/{FAILURES}: permission denied" in caplog.text
 
 
 def test_a_long_run_also_cleans_up_its_own_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,13 +15,15 @@ import pytest
 from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27
 from tests.deadline import until
 from tests.edits.edited import Edited, add_files, files
-from tests.edits.partitions import partitions, read
+from tests.edits.partitions import Looked, Numbers, Partition, Partitions, partitions, read
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
-from tests.ui.editing import Editor, boxes
+from tests.ui.editing import Editor, boxes, field
 from tests.ui.queries import HOSTILE, DiskQuery, hostile_query
 from tests.ui.served import pages_of, served
 from tests.ui.test_pages import GOLDEN, links, text_of
@@ -100,6 +103,32 @@ def test_confirming_again_submits_nothing_again(source: Edited) -> None:
         assert "It was submitted" in text_of(page.site.get(shown.url).text)
 
 
+@pytest.mark.parametrize("batches", [0, 1, 4])
+@pytest.mark.parametrize("ahead_s", [0, 3600])
+def test_an_edit_of_which_the_answer_of_the_store_was_lost_is_submitted_once(
+    ahead_s: int, batches: int, source: Edited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, now_ns = LocalStore.create, time.time_ns
+
+    def loses_the_answer(store: LocalStore, name: str, data: bytes) -> bool:
+        create(store, name, data)
+        raise StateLocationError("the answer was lost")
+
+    with monkeypatch.context() as other:  # whose clock is ahead, so that the times of later edits follow it
+        other.setattr(time, "time_ns", lambda: now_ns() + ahead_s * 10**9)
+        source.ask("skip", splits=[json.loads(name) for name in ids(source, "f")])
+    with editor(Path(source.state)) as page:
+        shown = page.dry_run("replay", which="ticked", split=ids(source, "a"))
+        with monkeypatch.context() as failing:
+            failing.setattr(LocalStore, "create", loses_the_answer)
+            answer = page.post("confirm", {"id": field(shown.page, "id"), "word": shown.word})
+            assert "This was not done" in answer.text
+        rows = [row for _ in range(batches) for row in source.batch() or ()]
+        assert "/edits?sent=" in shown.confirm()
+        rows += [row for batch in source.batches() for row in batch]
+    assert sorted(rows) == ["a", "c", "d", "e"]
+
+
 def test_many_who_confirm_at_once_submit_one_request(source: Edited) -> None:
     with editor(Path(source.state)) as page, ThreadPoolExecutor() as threads:
         shown = page.dry_run("skip", which="all")
@@ -175,6 +204,29 @@ def test_a_form_that_is_not_complete_is_refused_with_the_reason(
     assert source.request_files() == []
 
 
+def test_times_without_a_zone_are_utc_as_all_times_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = files(tmp_path, "abcdef")
+    source.engine.now_ms = 1_767_434_400_000  # 2026-01-03T10:00Z
+    for _ in range(3):
+        source.batch()
+        source.engine.now_ms += 3_600_000
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        with editor(Path(source.state)) as page:
+            for zone in ("", "Z"):
+                shown = page.dry_run("replay", which="all", since=f"2026-01-03T11:00{zone}")
+                assert shown.word == "replay 4"
+                assert "glob *; since 2026-01-03T11:00:00+00:00" in shown.text
+            assert page.dry_run("rewind", time="2026-01-03 11:30").word == "rewind to 2"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    source.engine.stop()
+
+
 def test_a_source_is_rewound_to_a_checkpoint_that_is_chosen(source: Edited) -> None:
     source.batches()
     with editor(Path(source.state)) as page:
@@ -241,8 +293,41 @@ def test_partitions_move_by_offsets_shifts_words_and_times_at_once(tmp_path: Pat
         assert page.edits().count("applied in checkpoint 2") == 3
 
 
+def test_the_form_for_positions_asks_the_source_where_it_begins_and_ends(tmp_path: Path) -> None:
+    source = partitions(tmp_path, enumerator=f"{Looked.__module__}:{Looked.__name__}")
+    with editor(Path(source.state)) as page:
+        form = page.form("set-position")
+        assert "/ask" not in form
+        assert "if flip27 ui was started with --look" in text_of(form)
+    given = {"reader": f"{Numbers.__module__}:{Numbers.__name__}"}
+    with served(pages_of([Path(source.state)], looks_with=given), allow_edits=True) as site:
+        page = Editor(site)
+        form = page.form("set-position")
+        assert "begins at" not in form
+        answer = site.get(f"{page.path}/ask?token={field(form, 'token')}&positions=1")
+        assert answer.headers["location"] == f"{page.path}/edit?operation=set-position"
+        until(lambda: "begins at 3" in site.get(answer.headers["location"]).text)
+    source.engine.stop()
+
+
+def test_the_url_of_many_edits_is_as_short_as_that_of_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [Partition(split_id=f"orders/{number}", next=number) for number in range(30)]
+    monkeypatch.setattr(Partitions, "splits", lambda _: many)
+    source = partitions(tmp_path)
+    with editor(Path(source.state)) as page:
+        at = page.dry_run("set-position", which="all", to="-1").confirm()
+        assert len(source.request_files()) == 30
+        assert len(at) < 200
+        text = text_of(page.site.get(at).text)
+        assert text.count("Submitted, ") == 10
+        assert "And more, below." in text
+    source.engine.stop()
+
+
 @pytest.mark.parametrize(
-    ("to", "first"), [("earliest", 0), ("latest", None), ("+5", 15), ('{"next": 80}', 80)]
+    ("to", "first"), [("earliest", 0), ("latest", None), ("+15", 25), ('{"next": 80}', 80)]
 )
 def test_chosen_partitions_move_while_the_query_reads_on(to: str, first: int | None, tmp_path: Path) -> None:
     source = partitions(tmp_path)

@@ -258,7 +258,13 @@ def demo(settings: DemoSettings) -> Answer:
 
     The exit code is 1 if a row was lost or duplicated.
     """
-    return answer_of(run(settings, Console(stderr=True)))
+    try:
+        return answer_of(run(settings, Console(stderr=True)))
+    except OSError as error:
+        raise DemoError(
+            f"the demo cannot use {settings.parent}: {error}",
+            remedy="give a folder that can be written and has free space: --parent",
+        ) from error
 
 
 def answer_of(result: DemoResult) -> Answer:

@@ -31,12 +31,15 @@ class DemoFolder:
     @classmethod
     def new(cls, parent: Path) -> DemoFolder:
         """A new folder below ``parent``, named after the current time."""
+        parent.mkdir(parents=True, exist_ok=True)
         name = time.strftime("%Y-%m-%d_%H-%M-%S")
         for root in (parent / f"{name}{f'_{number}' if number > 1 else ''}" for number in count(1)):
             with contextlib.suppress(FileExistsError):
-                (root / "landing").mkdir(parents=True)
+                root.mkdir()
                 break
-        return cls(root.resolve())
+        folder = cls(root.resolve())
+        folder.landing.mkdir()
+        return folder
 
     def committed_batches(self) -> int:
         return 1 + max(_batches(self.checkpoint / "commits"), default=-1)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
 
 from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.edits.dry_run import EditPlan
+from flip27_source.edits.moves import plan_shift
+from flip27_source.edits.submitted import submit_all
 from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.file_systems.paths import path_text
-from flip27_source.options import integer
+from flip27_source.options import MOST_INTEGER, integer
 
 from ..app import CommandGroup
 from ..commands import (
@@ -68,22 +71,35 @@ class Edit(OptionGroup):
 
     def planned(self, operation: EditOperation, **what: Any) -> Answer:
         """Plan the edit, and with ``--execute`` submit it."""
-        plan = edits.plan(operation, why=self.why, who=self.who, **self.edited.named, **what)
+        answer = self.answer([edits.plan(operation, why=self.why, who=self.who, **self.edited.named, **what)])
+        (data,) = answer.data
+        return replace(answer, data=data)
+
+    def answer(self, plans: Sequence[EditPlan]) -> Answer:
+        """The answer to plans of one source, which ``--execute`` submits."""
         if self.execute:
-            done = f"request {edits.submit(plan)} {WAITS}"
+            done = [f"request {request_id} {WAITS}" for request_id in submit_all(plans)]
         else:
-            done = "dry run: nothing was changed; add --execute to apply the edit"
-        rows = [(item.split_id, item.checkpoint_id, item.now, item.then) for item in plan.changes]
+            done = ["dry run: nothing was changed; add --execute to apply the edit"]
+        rows = [
+            (item.split_id, item.checkpoint_id, item.now, item.then)
+            for plan in plans
+            for item in plan.changes
+        ]
         more = len(rows) - _SHOWN
+        notes = dict.fromkeys(note for plan in plans for note in plan.notes)
         return Answer(
-            data={
-                "request": plan.request,
-                "changes": plan.changes,
-                "notes": plan.notes,
-                "submitted": self.execute,
-            },
+            data=[
+                {
+                    "request": plan.request,
+                    "changes": plan.changes,
+                    "notes": plan.notes,
+                    "submitted": self.execute,
+                }
+                for plan in plans
+            ],
             shown=[Table(columns=("split", "checkpoint", "now", "then"), rows=rows[:_SHOWN])],
-            notes=[*([f"and {more} more; --json shows all of them"] if more > 0 else []), *plan.notes, done],
+            notes=[*([f"and {more} more; --json shows all of them"] if more > 0 else []), *notes, *done],
         )
 
 
@@ -184,7 +200,7 @@ def rewind(
     group,
     example="flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3 --to-offset 1000 "
     "--why 'bad deploy'",
-    answers=_ANSWERS,
+    answers=f"{_ANSWERS} With --shift a list of such objects, one for each new position.",
 )
 def set_position(
     splits: Splits,
@@ -205,14 +221,25 @@ def set_position(
         ),
     ] = None,
     to: Annotated[str | None, option("--to", "earliest or latest, of a Kafka partition.")] = None,
+    shift: Annotated[
+        int | None,
+        option(
+            "--shift N",
+            "So many records forward, or back if negative, from where each Kafka partition stands; one edit "
+            "for each position.",
+            integer(minimum=-MOST_INTEGER),
+        ),
+    ] = None,
     *,
     edit: Edit,
 ) -> Answer:
     """Move live splits, which are read in parts, to another position."""
-    if [position, to_offset, to_timestamp, to].count(None) != 3:
+    if [position, to_offset, to_timestamp, to, shift].count(None) != 4:
         raise typer.BadParameter(
-            "give one position", param_hint="--position, --to-offset, --to-timestamp or --to"
+            "give one position", param_hint="--position, --to-offset, --to-timestamp, --to or --shift"
         )
+    if shift is not None:
+        return edit.answer(plan_shift(shift, why=edit.why, who=edit.who, **splits.named, **edit.edited.named))
     named = NamedPosition(offset=to_offset, timestamp_ms=to_timestamp, word=to)
     return edit.planned(
         EditOperation.SET_POSITION, **splits.named, position=named if position is None else position

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import Any
 
 from flip27_source.edits.moves import Move, Shift
 from flip27_source.enumerator_mixins import NamedPosition
-from flip27_source.options import integer, maybe_json, moment
-from flip27_source.values.times import in_utc
+from flip27_source.options import integer, maybe_json
+
+from ..commands import instant
 
 
-def milliseconds(text: str) -> int:
-    """A time, ISO 8601 (local without a zone) or milliseconds since 1970; raises ValueError."""
+def milliseconds(text: str, zone: dt.tzinfo | None = None) -> int:
+    """A time, ISO 8601 (as for ``instant``) or milliseconds since 1970; raises ValueError."""
     if text.isascii() and text.isdigit():
         return integer(minimum=0)(text)
-    return round(in_utc(moment(text)).timestamp() * 1000)
+    return round(instant(text, zone).timestamp() * 1000)
 
 
 def fields(text: str) -> dict[str, Any]:
@@ -27,7 +29,8 @@ def fields(text: str) -> dict[str, Any]:
 
 
 def move(text: str) -> Move:
-    """A position in one text: an offset, +N or -N, earliest, latest, a time, or a JSON object of fields.
+    """A position in one text: an offset, +N or -N, earliest, latest, a time (UTC without a zone), or a JSON
+    object of fields.
 
     Raises:
         ValueError: it is none of them.
@@ -41,4 +44,4 @@ def move(text: str) -> Move:
         return Shift(rows=(-1 if text[0] == "-" else 1) * integer(minimum=0)(text[1:]))
     if re.fullmatch(r"\d+", text, re.ASCII):
         return NamedPosition(offset=integer(minimum=0)(text))
-    return NamedPosition(timestamp_ms=milliseconds(text))
+    return NamedPosition(timestamp_ms=milliseconds(text, dt.UTC))

@@ -23,7 +23,7 @@ from flip27_source.snapshots.file_names import uid_in
 from flip27_source.state_tables.history import PENDING, History
 from flip27_source.values.times import datetime_or_none
 
-from ..state.rows import Place, newest_complete
+from ..state.rows import Place
 from ..watch.standing import numbers_of
 from ..watch.view import Frame, Watcher
 
@@ -40,7 +40,8 @@ class StoredSource:
 
     Attributes:
         key: of its place. uid: of its source.
-        batch_id: of the newest complete batch; None unless Spark's checkpoint was given.
+        batch_id: of the query's newest complete batch, which may be one without data of the source; None
+            unless Spark's checkpoint was given.
     """
 
     key: tuple[str, str]
@@ -59,7 +60,6 @@ class StoredSource:
             source = history.source()
             uid = "unknown" if source is None else source.uid
         progress = None if frame.checkpoint_id is None else _progress(history, frame, uid)
-        complete = newest_complete(history.line())
         reported = None if progress is None else progress.max_event_time
         if reported is None and frame.event_time_lag_s is not None:
             reported = frame.at - dt.timedelta(seconds=frame.event_time_lag_s)
@@ -69,7 +69,9 @@ class StoredSource:
             driver=driver,
             frame=frame,
             progress=progress,
-            batch_id=None if complete is None else history.batch_id(complete),
+            batch_id=max(
+                (batch.batch_id for batch in lineage.batches or () if batch.committed), default=None
+            ),
             max_event_time=reported,
         )
 
@@ -82,6 +84,15 @@ class StoredSource:
         if self.progress is not None:
             at, complete_at = frame.created_at, frame.complete_at
             yield from source_samples(labels, self.progress, at, complete_at, self.max_event_time, now)
+
+
+def _was_driven(history: History) -> bool:
+    """Whether a query has come as far as to drive the lineage, as far as that is known.
+
+    A query that could not write its first checkpoint begins another lineage.
+    """
+    lineage = history.lineage
+    return history.driver is not None or lineage.batches is not None or lineage.is_savepoint
 
 
 def _progress(history: History, frame: Frame, uid: str) -> SourceProgress:
@@ -118,6 +129,10 @@ def _of_driver(driver: DriverCondition, labels: tuple[str, str], now: dt.datetim
     record = driver.driver.record
     if record is not None and record.error is not None:
         yield Sample(catalog.DRIVER_ERROR, (*labels, error_class(record.error) or "unknown"), 1)
+    if record is not None and heard_at is not None and driver.condition is Condition.RUNNING:
+        # By the driver's clock, when it was last heard of.
+        since = datetime_or_none(record.asks_since_ms) or heard_at
+        yield Sample(catalog.DISCOVERY, labels, max(0.0, seconds_since(since, heard_at)))
 
 
 @dataclass(slots=True)
@@ -187,10 +202,11 @@ class StateMetrics:
         is_whole = True
         try:
             for history, frame in watcher.look(self._now(), errors):
-                found.append(StoredSource.of(watcher.place, history, frame))
+                if _was_driven(history):
+                    found.append(StoredSource.of(watcher.place, history, frame))
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the next look may succeed
             is_whole = False
-            said.add(self._hide(said_of(error)))
+            said.add(said_of(error, self._hide))
         said |= {self._hide(f"{lineage}: {error}") for lineage, error in errors.items()}
         at_s = self._steady_s()
         with self._lock:

@@ -29,7 +29,7 @@ from flip27_source.values.stored_json import decode_json
 
 from ..commands import DONE, REFUSED, OptionGroup, argument, command, option
 from ..rendering import Answer, Table
-from ..watch.facts import Fact, facts
+from ..watch.facts import Fact, facts, numbers
 from ..watch.look import Looking
 from ..watch.remarks import remarks
 from ..watch.standing import edit_said
@@ -220,8 +220,8 @@ _HISTORY_COLUMNS = (
     "waiting", "quarantined", "document_bytes", "segment_bytes", "edits",
 )  # fmt: skip
 _OVERVIEW_NUMBERS = (
-    "batch_id", "created_at", "splits", "files", "live", "waiting", "finished", "quarantined", "ignored",
-    "actions", "delayed_actions", "document_bytes", "segment_bytes", "restored_from",
+    "batch_id", "created_at", "splits", "files", "waiting", "actions", "delayed_actions", "document_bytes",
+    "segment_bytes", "restored_from",
 )  # fmt: skip
 _MOST_DETAILS = 20
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
@@ -267,7 +267,7 @@ def _overview(history: History, frame: Frame) -> dict[str, Any]:
         "newest_complete": checkpoint_row(history, complete),
         "pending": None if newest == complete else checkpoint_row(history, newest),
         "checkpoints": {status.value: counts[status] for status in CheckpointStatus},
-        "facts": [*facts(frame), *(Fact("remark", said) for said in remarks(frame))],
+        "facts": [*numbers(frame), *facts(frame), *(Fact("remark", said) for said in remarks(frame))],
         "tables": frame.tables,
     }
 

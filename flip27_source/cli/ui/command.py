@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import integer
 
 from ..commands import DONE, REFUSED, FileSystem, command, option, seconds, source_options
+from ..main import LEFT_ALONE
 from ..rendering import Answer, Hide, counted
 from ..state.rows import places_of
 from ..watch.look import Looking
@@ -102,9 +104,13 @@ def ui(
                 )
             with suppress(KeyboardInterrupt):
                 server_of(app).run(sockets=[listening])
+        if not allow_edits:  # an edit that is under way is finished; a page may wait for a silent store
+            for thread in threading.enumerate():
+                if thread is not threading.current_thread():
+                    thread.name = LEFT_ALONE
 
     if given is not None:
-        sources.look_into(given, _now(), waits=export is not None)
+        sources.look_into(given, _now(), limit_s=0.0 if export is None else None)
     sources.look(_now(), limit_s=None if export else ANSWER_S)
     unread = [
         {"location": item.location, "what": item.error.what, "remedy": item.error.remedy}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import fnmatch
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +86,7 @@ def plans_of(operation: EditOperation, form: Form, copy: StateCopy) -> list[Edit
             who=who,
             selection=Selection() if rewinds else _selection(form),
             to_checkpoint=_read(form, "checkpoint", integer(minimum=0)) if rewinds else None,
-            to_time=_read(form, "time", instant) if rewinds else None,
+            to_time=_read(form, "time", _instant) if rewinds else None,
         )
     ]
 
@@ -95,7 +96,7 @@ def _selection(form: Form) -> Selection:
         if not form.ticked:
             raise EditError("no split is ticked", remedy="tick splits, or choose them by their names")
         return Selection(split_ids=tuple(dict.fromkeys(form.ticked)))
-    since, until = (_read(form, name, instant) for name in ("since", "until"))
+    since, until = (_read(form, name, _instant) for name in ("since", "until"))
     return Selection(glob=_glob(form), since=since, until=until)
 
 
@@ -131,6 +132,10 @@ def _position(text: str) -> Move:
             f"{text[:200]!r} is no position: {error}",
             remedy="give an offset, +N or -N, earliest, latest, a time, or a JSON object of fields",
         ) from None
+
+
+def _instant(text: str) -> dt.datetime:
+    return instant(text, dt.UTC)  # as every time of the page
 
 
 def _read(form: Form, name: str, parse: Callable[[str], T]) -> T | None:

@@ -20,7 +20,7 @@ from flip27_source.coordination.edit_values import AppliedEdit, EditOperation
 from flip27_source.edits.dry_run import EditPlan, editable, own_name
 from flip27_source.edits.rechecks import differences
 from flip27_source.edits.state_copy import StateCopy
-from flip27_source.edits.submitted import fates
+from flip27_source.edits.submitted import fates, submit_all
 from flip27_source.errors import EditError, Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.split_rows import FINISHED, LIVE, QUARANTINED, WAITING
@@ -36,6 +36,8 @@ Posts = Mapping[str, Callable[[Source, Form], str]]
 """Answers to forms: each the URL of the page that comes then."""
 _MOST_CHANGES, _PER_DRY_RUN = 1_000_000, 10_000
 """How many changes the dry runs that are kept may have; each run counts as some more, for what was typed."""
+_MOST_SENT = 10
+"""How many of the requests of a form are above the list of all."""
 _STATUSES: Mapping[EditOperation, tuple[str, ...]] = {
     EditOperation.SET_POSITION: (LIVE,),
     EditOperation.SKIP: (WAITING, LIVE),
@@ -85,6 +87,7 @@ class DryRun:
         key: of its source. error: why there is nothing to confirm. moved: what is different from a dry run
             before it, which was confirmed too late.
         submitted: the ids of the requests that were submitted.
+        is_begun: whether more may have been: the answer of a store may be lost.
         changed: how many splits would be changed.
     """
 
@@ -95,6 +98,7 @@ class DryRun:
     error: Flip27Error | None = None
     moved: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
+    is_begun: bool = False
     changed: int = 0
 
     def has(self, plans: list[EditPlan]) -> None:
@@ -146,6 +150,7 @@ class EditPages:
             fates=found[:MOST_ROWS],
             sent=[item for item in found if any(item.request_id.startswith(word) for word in sent)],
             notice=self._notices.get(query.get("said", "")),
+            most=_MOST_SENT,
             about=ABOUT,
         )
 
@@ -260,6 +265,10 @@ class EditPages:
             if " ".join(form["word"].lower().split()) != run.word:
                 return url_of(source, "plan", **at, wrong=1)
             own = tuple(plan.request.request_id for plan in run.plans)
+            if run.is_begun:
+                run.submitted = [
+                    fate.request_id for fate in fates(source.history, {}) if fate.request_id in own
+                ]
             copy = _copy(source)
             left = [plan for plan in run.plans if plan.request.request_id not in run.submitted]
             moved = [
@@ -269,9 +278,9 @@ class EditPages:
             ]
             if moved:
                 return self._ran(source, DryRun(run.key, run.operation, run.form, moved=moved))
-            for plan in left:
-                run.submitted.append(edits.submit(plan))
-        return url_of(source, "edits", sent=",".join(request_id[:8] for request_id in run.submitted))
+            run.is_begun = True
+            run.submitted.extend(submit_all(left))
+        return url_of(source, "edits", sent=",".join(item[:8] for item in run.submitted[: _MOST_SENT + 1]))
 
     def post_withdraw(self, source: Source, form: Form) -> str:
         """Withdraw a request that waits, or delete one that has failed."""

@@ -7,22 +7,22 @@ import secrets
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from flip27_source.errors import MissingStateError, OptionError
 
-from .answers import Answers, key_of
+from .answers import Answers, busy, key_of
 from .edit_forms import Form
 from .edit_pages import EditPages
 from .guard import body_of
 from .pages import Pages
 from .savepoint_pages import SavepointPages
-from .sources import Source
+from .sources import ANSWER_S, Source
 
 _LONGEST_FORM = 2_000_000
 _OUTDATED = OptionError(
@@ -51,17 +51,16 @@ class _Forms:
         # By place: a store that does not answer holds only the edits of its own sources.
         self._editing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def page(self, make: Callable[[Source, Mapping[str, str]], str]) -> Callable[[Request], Response]:
+    def page(self, make: Callable[[Source, Mapping[str, str]], str]) -> Callable[[Request], Any]:
         return self._answers.page(lambda request: make(self._source(request), request.query_params))
 
     def posted(self, act: Callable[[Source, Form], str]) -> Callable[[Request], Any]:
         """An endpoint that does what a form asks for, and leads to the page that shows what came of it."""
 
         def done(request: Request, form: Form) -> Response:
-            with self._editing[request.path_params["place"]]:
-                return self._answers.done(
-                    request, self._source, lambda source: RedirectResponse(act(source, form), 303)
-                )
+            with self._alone(request.path_params["place"]):
+                source = self._answers.looked(self._source, request, again=True)
+                return RedirectResponse(act(source, form), 303)
 
         async def endpoint(request: Request) -> Response:
             body = await body_of(request, _LONGEST_FORM)
@@ -73,9 +72,18 @@ class _Forms:
                 return PlainTextResponse(f"the form cannot be read: {error}\n", 400)
             if not hmac.compare_digest(form["form"].encode(), self._token.encode()):
                 return self._answers.said(403, "This was not done", _OUTDATED)
-            return await run_in_threadpool(done, request, form)
+            return await self._answers.in_turn(request, "This was not done", lambda: done(request, form))
 
         return endpoint
+
+    @contextmanager
+    def _alone(self, place: str) -> Iterator[None]:
+        if not self._editing[place].acquire(timeout=ANSWER_S):
+            raise busy("the dry run or edit before this one has not ended")
+        try:
+            yield
+        finally:
+            self._editing[place].release()
 
     def _source(self, request: Request) -> Source:
         source = self._pages.sources.source(key_of(request))

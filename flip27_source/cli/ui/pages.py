@@ -19,7 +19,7 @@ from flip27_source._version import __version__
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import readable_position
-from flip27_source.state_tables.history import COMPLETE, PENDING, Ancestry, StoredSplit, stored_text
+from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
 from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, WAITING, ShownStatus
@@ -94,8 +94,10 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._jinja.filters["cut"] = self._cut
         self._jinja.globals.update(
             words=words,
+            hide=hide,
             counted=counted,
             remarks=remarks,
             facts=facts,
@@ -114,6 +116,11 @@ class Pages:
     def is_open(self, text: str) -> bool:
         """Whether a text has no secret in it."""
         return self.hide(text) == text
+
+    def _cut(self, value: Any, most: int) -> str:
+        """The beginning of a text, cut off once its secrets are masked: a part of one would be shown."""
+        text: str = self._text(value)
+        return text if len(text) <= most else f"{text[:most]} ..."
 
     def _link(self, text: Any, path: str, **query: Any) -> Markup:
         """A link; only its text in a report, and if the URL would contain a secret."""
@@ -203,10 +210,12 @@ class Pages:
             "remarks": remarks(frame),
             "edits": [edit_said(edit) for edit in raw.edits],
             "to_readers": {item.subtask: len(item.events) for item in raw.plan if item.events},
-            "actions": [
-                row for row in VIEWS["actions"].rows(history) if row["checkpoint_id"] == name.checkpoint_id
-            ][:MOST_ROWS],
-            "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
+            "actions": list(itertools.islice(VIEWS["actions"].rows(history), MOST_ROWS))
+            if name == line.names[-1]
+            else [],
+            "took": None
+            if line.status[name] == ORPHAN
+            else next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
             "summary": summary,
             "parent": document.parent if document.parent in line.status else None,
@@ -343,7 +352,7 @@ class Pages:
             try:
                 made = VIEWS_OF_A_SOURCE[view](self, source, {})
             except Flip27Error as error:
-                yield Markup("<p>{}</p>").format(f"{view}: {error.what}")
+                yield Markup("<p>{}</p>").format(self._text(f"{view}: {error.what}"))
                 continue
             text = self.render(f"{view}_part.html", view=view, query={}, **{**made, "source": source})
             yield Markup(text)

@@ -59,7 +59,7 @@ class Taken:
         except Flip27Error as error:
             self.error = hide(str(error))
         except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
-            self.error = hide(f"a bug of flip27: {said_of(error)}")
+            self.error = f"a bug of flip27: {said_of(error, hide)}"
 
     def _says(self, text: str) -> None:
         self.said = text

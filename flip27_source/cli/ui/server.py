@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -16,10 +18,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flip27_source.errors import MissingStateError, ProtocolError, said_of
+from flip27_source.errors import MissingStateError
 
 from ..commands import unusable
-from .answers import FAILED, NOT_FOUND, Answers, key_of
+from .answers import NOT_FOUND, Answers, key_of
 from .edit_routes import edit_routes
 from .guard import Guard
 from .pages import HERE, Pages
@@ -38,12 +40,6 @@ def application(
         error = MissingStateError("there is no such page", remedy="begin at /")
         return answers.said(NOT_FOUND, "Not found", error)
 
-    def failed(_request: Request, error: Exception) -> Response:
-        what = ProtocolError(
-            f"a bug of flip27: {said_of(error)}", remedy="report it, with the log of flip27 ui"
-        )
-        return answers.said(FAILED, "This page cannot be made", what)
-
     routes: list[BaseRoute] = [
         Route("/", answers.page(lambda _: pages.overview())),
         Route("/runbook", lambda _: HTMLResponse(pages.render("runbook.html", text=runbook()))),
@@ -52,7 +48,7 @@ def application(
         Route("/s/{place}/{lineage}/{view}", answers.page(page)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    app = Starlette(routes=routes, exception_handlers={NOT_FOUND: elsewhere, Exception: failed})
+    app = Starlette(routes=routes, exception_handlers={NOT_FOUND: elsewhere})
     return Guard(app, token=token, allow_edits=allow_edits)
 
 
@@ -82,7 +78,13 @@ def server_of(app: Any) -> uvicorn.Server:
         http="h11",
         timeout_graceful_shutdown=1,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_interrupted_page)
     return uvicorn.Server(config)
+
+
+def _is_no_interrupted_page(record: logging.LogRecord) -> bool:
+    """At the end pages that still wait are cancelled, which is no error."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 @contextmanager

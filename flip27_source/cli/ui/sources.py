@@ -151,11 +151,14 @@ class Watched:
         keys = {source.key for source in found}
         self._batches = {key: batch for key, batch in self._batches.items() if key[0] in keys}
 
-    def look_into(self, given: Mapping[str, str], now: dt.datetime, only: str | None, *, waits: bool) -> None:
+    def look_into(
+        self, given: Mapping[str, str], now: dt.datetime, only: str | None, limit_s: float | None
+    ) -> None:
         """Begin to look into the sources themselves on a thread, unless that was just done, or is under way.
 
         Args:
             given: the options that the states do not have. only: a lineage; None: all of them.
+            limit_s: for how long to wait for the end; None: until it has come.
         """
         key = only or ""
         with self._beginning:
@@ -166,8 +169,7 @@ class Watched:
             asking = threading.Thread(target=self._ask, args=(given, now, only), daemon=True)
             self._asked[key] = time.monotonic(), asking
             asking.start()
-        if waits:
-            asking.join()
+        asking.join(limit_s)
 
     def _ask(self, given: Mapping[str, str], now: dt.datetime, only: str | None) -> None:
         # With a watcher of its own: the source may be slow, and the pages go on meanwhile.
@@ -248,12 +250,17 @@ class Sources:
             look.result()
 
     def look_into(
-        self, given: Mapping[str, str], now: dt.datetime, key: str | None = None, *, waits: bool = False
+        self,
+        given: Mapping[str, str],
+        now: dt.datetime,
+        key: str | None = None,
+        *,
+        limit_s: float | None = 0.0,
     ) -> None:
-        """Begin to look into the sources themselves, or into that of a key; ``waits``: until it is done."""
+        """Begin to look into the sources themselves, or into that of a key; ``limit_s``: as there."""
         for place in self.places:
             if key is None or place is self._place(key):
-                place.look_into(given, now, None if key is None else key.partition("/")[2], waits=waits)
+                place.look_into(given, now, None if key is None else key.partition("/")[2], limit_s)
 
     @contextmanager
     def held(self, key: str, now: dt.datetime, *, again: bool = False) -> Iterator[None]:

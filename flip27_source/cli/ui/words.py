@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
+from flip27_source.file_systems.secrets_in_texts import in_bytes
 from flip27_source.snapshots.driver_condition import Condition
 
 from ..rendering import ago, cell_text, printable, seconds, seconds_since
@@ -22,7 +23,8 @@ SIGNS = {
     Condition.LOST: "▲",
     Condition.UNKNOWN: "?",
 }
-_MOST_BYTES_SHOWN = 256
+_MOST_BYTES_SHOWN, _MOST_BYTES_READ = 256, 4096
+"""The latter for secrets that the end of the former would cut."""
 
 
 def finalizer(hide: Callable[[str], str]) -> Callable[[Any], Any]:
@@ -57,10 +59,11 @@ def catches_up(frame: Frame) -> str:
     return f"does not catch up: {frame.backlog_per_s:+,.1f} splits/s"
 
 
-def first_bytes(value: bytes | None) -> tuple[str, str]:
-    """The beginning of a value, in hex and as text."""
-    data = (value or b"")[:_MOST_BYTES_SHOWN]
-    more = " ..." if value is not None and len(value) > len(data) else ""
+def first_bytes(value: bytes | None, hide: Callable[[str], str]) -> tuple[str, str]:
+    """The beginning of a value, in hex and as text; ``hide`` masks the secrets of both."""
+    whole = in_bytes((value or b"")[:_MOST_BYTES_READ], hide)
+    data = whole[:_MOST_BYTES_SHOWN]
+    more = " ..." if len(whole) > len(data) else ""
     return data.hex(" ") + more, data.decode(errors="replace") + more
 
 

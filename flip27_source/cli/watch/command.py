@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console, Group, RenderableType
-from rich.filesize import decimal
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
@@ -19,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..commands import DONE, REFUSED, command, option, seconds
-from ..rendering import Answer, Hide, counted, printable
+from ..rendering import Answer, Hide, printable
 from ..state.rows import Place
-from .facts import facts
+from .facts import Fact, facts, failed_checkpoints, numbers
 from .look import Looking
 from .remarks import remarks
 from .view import Frame, SubtaskProgress, Watcher
@@ -29,13 +28,15 @@ from .view import Frame, SubtaskProgress, Watcher
 group = typer.Typer()
 _MOST_SUBTASKS = 32
 _BAR_WIDTH = 24
+_UNDELIVERED = ("quarantined", "ignored", "data lost")
 
 
 @command(
     group,
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, driver, condition, unread, error, remedy, "
-    "checkpoint_id, batch_id, status, created_at, complete_id, complete_at, lag_s, event_time_lag_s, "
+    "failed_checkpoints, last_failure, checkpoint_id, batch_id, status, created_at, complete_id, "
+    "complete_at, lag_s, event_time_lag_s, "
     "checkpoint_bytes, backlog, waiting, backlog_rows, backlog_bytes, backlog_age_s, backlog_per_s, "
     "limited_by (files, rows, bytes), sized (target_ms, reason, files, rows, bytes), event_time (latest_us, "
     "middle_2us, smallest_delay_ms, late), horizon (latest_us, slowest, paused), live, finished, "
@@ -103,19 +104,14 @@ def _panel(frame: Frame, plain: Hide) -> Panel:
             *_driver(frame, plain), "no checkpoint yet" if frame.unread is None else "cannot be read"
         )
         return Panel(said, title=escape(frame.lineage), title_align="left")
-    numbers = Table.grid(padding=(0, 2))
-    for left, right in (
-        (("checkpoint", _checkpoint(frame)), ("batches retained", str(frame.batches))),
-        (("backlog", _backlog(frame)), ("lag", _measured(frame.lag_s, " s"))),
-        (("rows/s", _measured(frame.rows_per_s)), ("splits/s", _measured(frame.splits_per_s))),
-        (("live", counted(frame.live, "split")), ("finished", counted(frame.finished, "split"))),
-        (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
-    ):
-        numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
+    grid = Table.grid(padding=(0, 2))
+    cells = [cell for fact in numbers(frame) for cell in (Text(fact.name, style="dim"), _number(fact))]
+    for first in range(0, len(cells), 4):
+        grid.add_row(*cells[first : first + 4])
     lines = [Text(plain(remark)) for remark in remarks(frame)]
     lines += [Text(plain(f"{fact.name}: {fact.said}")) for fact in facts(frame)]
     return Panel(
-        Group(*_driver(frame, plain), numbers, *lines, _subtasks(frame.subtasks, plain)),
+        Group(*_driver(frame, plain), grid, *lines, _subtasks(frame.subtasks, plain)),
         title=escape(frame.lineage),
         title_align="left",
     )
@@ -129,6 +125,9 @@ def _driver(frame: Frame, plain: Hide) -> list[Text]:
     ]
     if frame.remedy is not None:
         lines.append(Text(plain(f"What to do: {frame.remedy}")))
+    failed = failed_checkpoints(frame)
+    if failed is not None:
+        lines.append(Text(plain(failed)))
     return lines
 
 
@@ -144,26 +143,6 @@ def _subtasks(subtasks: Sequence[SubtaskProgress], plain: Hide) -> Table:
     return table
 
 
-def _checkpoint(frame: Frame) -> str:
-    batch = "" if frame.batch_id is None else f", batch {frame.batch_id}"
-    return f"{frame.checkpoint_id}{batch}, {frame.status}"
-
-
-def _quarantined(frame: Frame) -> str:
-    said = counted(frame.quarantined, "split")
-    return f"[bold red]{said}[/]" if frame.quarantined else said
-
-
-def _backlog(frame: Frame) -> str:
-    parts = [counted(frame.backlog, "split")]
-    if frame.backlog_rows is not None:
-        parts.append(counted(frame.backlog_rows, "row"))
-    if frame.backlog_bytes is not None:
-        parts.append(decimal(frame.backlog_bytes))
-    if frame.backlog_age_s is not None:
-        parts.append(f"since {_measured(frame.backlog_age_s, ' s')}")
-    return ", ".join(parts)
-
-
-def _measured(number: float | None, unit: str = "") -> str:
-    return "not measured" if number is None else f"{number:,.1f}{unit}"
+def _number(fact: Fact) -> Text:
+    is_bad = fact.name in _UNDELIVERED and not fact.said.startswith("0 ")
+    return Text(fact.said, style="bold red" if is_bad else "")

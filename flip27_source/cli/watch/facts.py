@@ -6,11 +6,13 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.filesize import decimal
+
 from flip27_source import errors
 from flip27_source.snapshots.driver_condition import Condition
 from flip27_source.state_tables.history import COMPLETE
 
-from ..rendering import ago, counted
+from ..rendering import ago, counted, seconds_since
 from .look import Look
 from .standing import Deed
 from .view import Frame
@@ -39,6 +41,39 @@ def facts(frame: Frame) -> list[Fact]:
         *_deeds("savepoint", frame.standing.savepoints, frame.at),
         *_origin(frame),
     ]
+
+
+def numbers(frame: Frame) -> list[Fact]:
+    """The numbers of a source, and of its newest batch with what its tasks have reported."""
+    if frame.checkpoint_id is None:
+        return []
+    complete = "none yet"
+    if frame.complete_id is not None and frame.complete_at is not None:
+        complete = f"{frame.complete_id}, planned {seconds_since(frame.at, frame.complete_at)} ago"
+    batch = "" if frame.batch_id is None else f", batch {frame.batch_id}"
+    said = {
+        "checkpoint": f"{frame.checkpoint_id}{batch}, {frame.status}",
+        "last complete": complete,
+        "backlog": _backlog(frame),
+        "lag": _measured(frame.lag_s, " s"),
+        "rows/s": _measured(frame.rows_per_s),
+        "splits/s": _measured(frame.splits_per_s),
+        "live": counted(frame.live, "split"),
+        "finished": counted(frame.finished, "split"),
+        "quarantined": counted(frame.quarantined, "split"),
+        "ignored": counted(frame.ignored, "split"),
+        "data lost": counted(frame.data_losses, "time"),
+        "event time lag": _measured(frame.event_time_lag_s, " s"),
+        "retained": counted(frame.batches, "checkpoint"),
+    }
+    return [Fact(name, text) for name, text in said.items()]
+
+
+def failed_checkpoints(frame: Frame) -> str | None:
+    """How many checkpoints have failed, and why the last one; None if none has."""
+    if not frame.failed_checkpoints:
+        return None
+    return f"{counted(frame.failed_checkpoints, 'failed checkpoint')}, the last one: {frame.last_failure}"
 
 
 def runbook(error: str | None) -> str | None:
@@ -97,6 +132,21 @@ def _looked(look: Look | None) -> Iterator[Fact]:
         yield Fact("in the source", f"not known: {look.error}{advice} ({when})")
     for table in look.tables:
         yield Fact(table.title, f"{table.said} ({when})")
+
+
+def _backlog(frame: Frame) -> str:
+    parts = [counted(frame.backlog, "split")]
+    if frame.backlog_rows is not None:
+        parts.append(counted(frame.backlog_rows, "row"))
+    if frame.backlog_bytes is not None:
+        parts.append(decimal(frame.backlog_bytes))
+    if frame.backlog_age_s is not None:
+        parts.append(f"since {_measured(frame.backlog_age_s, ' s')}")
+    return ", ".join(parts)
+
+
+def _measured(number: float | None, unit: str = "") -> str:
+    return "not measured" if number is None else f"{number:,.1f}{unit}"
 
 
 def _deeds(name: str, deeds: Sequence[Deed], now: dt.datetime) -> Iterator[Fact]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, Flip27Error, OptionError, kept_text
-from flip27_source.file_systems.secrets_in_texts import Hidden
+from flip27_source.file_systems.secrets_in_texts import Hidden, in_bytes
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.source import Source
@@ -23,7 +23,8 @@ from ..check.event_time import new_enumerator
 from ..check.time_limits import within
 from ..commands import OptionGroup, option, source_options
 
-FIRST_BYTES = 256
+FIRST_BYTES, _MOST_READ = 256, 4096
+"""Of a quarantined file: what is kept, and what is read, for secrets that its end would cut."""
 _MOST_FIRST_BYTES = 20
 LOOK_S = 60.0
 """How long a look may take; what has not answered by then is left alone."""
@@ -100,12 +101,14 @@ def looked(history: History, given: Mapping[str, str], now: dt.datetime, limit_s
     return Look(at=now, took_s=time.monotonic() - began, **found)
 
 
-def _first_bytes(splits: Sequence[FileSplit], source: Source) -> Iterator[tuple[str, bytes]]:
+def _first_bytes(
+    splits: Sequence[FileSplit], source: Source, hide: Callable[[str], str]
+) -> Iterator[tuple[str, bytes]]:
     for split in splits:
         # A file may be gone, or be another one by now.
         with suppress(Flip27Error, OSError), open_raw(split, source.options) as stream:
             stream.seek(split.start)
-            yield split.split_id, stream.read(FIRST_BYTES)
+            yield split.split_id, in_bytes(stream.read(_MOST_READ), hide)[:FIRST_BYTES]
 
 
 def _late(limit_s: float) -> AccessError:
@@ -130,7 +133,8 @@ def _found(history: History, given: Mapping[str, str]) -> dict[str, Any]:
     enumerator = new_enumerator(source, snapshot)
     try:
         aside = [item.split for item in snapshot.ledger.quarantined[-_MOST_FIRST_BYTES:]]
-        first_bytes = dict(_first_bytes([split for split in aside if isinstance(split, FileSplit)], source))
+        files = [split for split in aside if isinstance(split, FileSplit)]
+        first_bytes = dict(_first_bytes(files, source, Hidden(given).in_text))
         if isinstance(enumerator, LooksIntoSource):
             tables = tuple(enumerator.look(list(snapshot.ledger.live)))
         else:

@@ -27,6 +27,8 @@ from ..rendering import counted
 if TYPE_CHECKING:
     from .view import Batch
 
+_BACKLOG = ("backlogRows", "backlogBytes", "backlogOldestEventTime")
+"""An offset without these says that they are not known."""
 _MOST = 3
 """How many edits, and savepoints, are told."""
 
@@ -158,8 +160,10 @@ def numbers_of(history: History, name: CheckpointName) -> Mapping[str, Any]:
     logged, at = history.summary(name), told.get("checkpoint")
     told = {**told, "checkpoint": at if isinstance(at, int) else 0}
     # The record is renewed every ten seconds, so it may tell of an earlier checkpoint.
-    is_recent = told["checkpoint"] >= name.checkpoint_id
-    return {**logged, **told} if is_recent else {**told, **logged}
+    if told["checkpoint"] >= name.checkpoint_id:
+        return {**logged, **told}
+    outdated = _BACKLOG if logged else ()
+    return {**{key: value for key, value in told.items() if key not in outdated}, **logged}
 
 
 def progress_of(

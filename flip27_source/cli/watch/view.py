@@ -20,10 +20,10 @@ from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.documents import CheckpointDocument, timestamp
 from flip27_source.snapshots.driver_condition import Condition
 from flip27_source.snapshots.file_names import CheckpointName
+from flip27_source.snapshots.late_reports import report_is_demanded
 from flip27_source.source_progress import ProgressTable
+from flip27_source.state_tables.checkpoint_rows import reports_of
 from flip27_source.state_tables.history import COMPLETE, Ancestry, History, unassigned_pages
-from flip27_source.state_tables.predicates import EVERYTHING
-from flip27_source.state_tables.views import VIEWS
 from flip27_source.values.times import event_time
 
 from ..state.rows import Looks, Place, Row, checkpoint_row, driver_said, newest_complete
@@ -63,6 +63,8 @@ class Frame:
         driver, condition: whether its driver runs, in words and in one word; None if no driver is known.
         unread: why its state cannot be read; None if it can.
         error, remedy: with which its driver has failed, and what to do about it, or about ``unread``.
+        failed_checkpoints, last_failure: how many of its checkpoints have failed, of the newest ten, and when
+            and why the last one.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
         complete_id, complete_at: of the newest checkpoint whose batch is complete, and when it was created.
         lag_s: seconds since the newest checkpoint was created.
@@ -98,6 +100,8 @@ class Frame:
     unread: str | None = None
     error: str | None = None
     remedy: str | None = None
+    failed_checkpoints: int = 0
+    last_failure: str | None = None
     checkpoint_id: int | None = None
     batch_id: int | None = None
     status: str | None = None
@@ -151,7 +155,8 @@ class Batch:
     Attributes:
         row: of the view checkpoints. reports: rows of the view reports, by subtask.
         backlog: splits that were found and in no batch yet when it was planned.
-        planned_rows: if no task has reported, the rows that it reads by its splits; None: they do not tell.
+        planned_rows: if not all tasks have reported, the rows that it reads by its splits; None: they do not
+            tell.
         quarantined, ignored, losses: how many its reports tell.
         edits: those that it has applied. target: where its checkpoint is a savepoint.
     """
@@ -183,8 +188,8 @@ class Batch:
     @property
     def rows(self) -> int | None:
         """The rows that it has read, by its reports or else by its splits; None if neither tells them."""
-        told = self.total("rows") if self.row["subtasks"] else 0
-        return self.planned_rows if told is None else told
+        told = len(self.reports) == self.row["subtasks"]
+        return sum(report["rows"] for report in self.reports.values()) if told else self.planned_rows
 
 
 @dataclass(slots=True)
@@ -285,6 +290,8 @@ class Watcher:
             condition=driver and driver.condition.value,
             error=None if record is None else record.error,
             remedy=None if record is None else record.remedy,
+            failed_checkpoints=0 if record is None else len(record.failed),
+            last_failure=None if record is None else record.last_failure,
             looked=self.looked.get(lineage),
             standing=of_driver(history),
         )
@@ -369,20 +376,22 @@ def read_batch(history: History, name: CheckpointName) -> Batch | None:
     row = checkpoint_row(history, name)
     if row is None:
         return None
-    predicate = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
-    reports = {report["subtask"]: report for report in VIEWS["reports"].rows(history, predicate)}
+    reports = {report["subtask"]: report for report in reports_of(history, name)}
     document = history.document(name)
     # What a DiscoveringEnumerator has found and not assigned.
     pages = [] if document is None else [(document, page) for page in unassigned_pages(document)]
     held = sum(history.split_count(name, of, page.splits) - page.taken for of, page in pages)
     noted = _count_in(history.summary(name), "backlogSplits") or 0
     told = [report for number in history.reports.get(name, ()) if (report := history.report(name, number))]
+    if row["report_demand"] == "none" and (reports or any(map(report_is_demanded, told))):
+        row["report_demand"] = "required"
+    is_told = len(reports) == row["subtasks"]
     statuses = Counter(result.status for report in told for result in report.results)
     return Batch(
         row=row,
         reports=reports,
         backlog=max(noted, row["waiting"] + held),
-        planned_rows=None if reports or document is None else rows_planned(history, name, document),
+        planned_rows=None if is_told or document is None else rows_planned(history, name, document),
         quarantined=statuses[SplitStatus.FAILED],
         ignored=statuses[SplitStatus.IGNORED],
         losses=sum(len(report.losses) for report in told),

@@ -112,22 +112,12 @@ def test_a_partition_continues_at_its_beginning(
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
+@pytest.mark.parametrize("limit", [{"maxOffsetsPerTrigger": 100}, {"minOffsetsPerTrigger": 9}], ids=str)
 def test_latest_becomes_a_fixed_offset_in_the_first_batch_after_the_edit(
-    kafka: KafkaBroker, topic: str, tmp_path: Path
+    kafka: KafkaBroker, topic: str, tmp_path: Path, limit: dict[str, int]
 ) -> None:
-    engine = read(kafka, topic, stateLocation=tmp_path, maxOffsetsPerTrigger=100)
-    engine.stop()
-    kafka.produce(topic, [b"skipped"])
-    set_position(engine, f"{topic}/0", word="latest")
-    kafka.produce(topic, [b"read"])
-    continued(engine)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
-
-
-def test_latest_becomes_a_fixed_offset_also_while_batches_wait_for_more_records(
-    kafka: KafkaBroker, topic: str, tmp_path: Path
-) -> None:
-    engine = read(kafka, topic, stateLocation=tmp_path, minOffsetsPerTrigger=9)
+    """Also while batches wait for more records."""
+    engine = read(kafka, topic, stateLocation=tmp_path, **limit)
     engine.stop()
     kafka.produce(topic, [b"skipped"])
     set_position(engine, f"{topic}/0", word="latest")

@@ -8,7 +8,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from flip27_source.errors import Flip27Error
 from flip27_source.testing import MicroBatchEngine
 from tests.mysql_server import MysqlServer
 from tests.replica import Replica
@@ -114,6 +116,15 @@ class Query:
 
 def values_of(changes: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(change[name] for name in names) for change in changes]
+
+
+def fails(orders: Query, kind: type[Exception], text: str) -> None:
+    with pytest.raises(Flip27Error, match=text) as caught:
+        orders.catch_up()
+    error: BaseException | None = caught.value
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__
+    assert error is not None, f"{caught.value!r} does not come from a {kind.__name__}"
 
 
 @contextmanager

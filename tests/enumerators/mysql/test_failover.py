@@ -12,7 +12,7 @@ import pytest
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error
 from flip27_source.testing import Crashed, Step
 from tests.deadline import until
-from tests.enumerators.mysql.reading import Query, query, values_of
+from tests.enumerators.mysql.reading import Query, fails, query, values_of
 from tests.mysql_server import MysqlServer, mysql_server
 from tests.postgres_server import free_port
 
@@ -57,15 +57,6 @@ def orders(pair: Pair) -> Iterator[Query]:
     """A table of seven rows, in chunks of three."""
     with query(pair.primary, ORDERS, SEVEN) as found:
         yield found
-
-
-def fails(orders: Query, kind: type[Exception], text: str) -> None:
-    with pytest.raises(Flip27Error, match=text) as caught:
-        orders.catch_up()
-    error: BaseException | None = caught.value
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__
-    assert error is not None, f"{caught.value!r} does not come from a {kind.__name__}"
 
 
 def failovers(changes: list[dict[str, Any]]) -> list[int]:

@@ -19,7 +19,7 @@ from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine
 from tests.certificates import self_signed
 from tests.deadline import until
-from tests.enumerators.mysql.reading import Query, query, values_of
+from tests.enumerators.mysql.reading import Query, fails, query, values_of
 from tests.mysql_server import MysqlServer, mysql_server
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20))"
@@ -46,15 +46,6 @@ def folding_server() -> Iterator[MysqlServer]:
 def orders(own_server: MysqlServer) -> Iterator[Query]:
     with query(own_server, ORDERS, FOUR) as found:
         yield found
-
-
-def fails(orders: Query, kind: type[Exception], text: str) -> None:
-    with pytest.raises(Flip27Error, match=text) as caught:
-        orders.catch_up()
-    error: BaseException | None = caught.value
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__
-    assert error is not None, f"{caught.value!r} does not come from a {kind.__name__}"
 
 
 def test_a_log_that_was_purged_before_it_was_read_is_a_data_loss(
