@@ -84,8 +84,6 @@ class MetricGroup:
     library are published as int or float.
     """
 
-    __slots__ = ("_lock", "_numbers", "_parts")
-
     def __init__(self) -> None:
         self._numbers: dict[str, int | float] = {}
         self._parts: dict[str, dict[str, int | float]] = {}

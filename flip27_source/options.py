@@ -141,8 +141,6 @@ class FirstStartOption(Option[T]):
 class Options:
     """Parsed options of one source, looked up by :class:`Option` (typed) or by name."""
 
-    __slots__ = ("_declared", "_raw", "_values")
-
     def __init__(
         self, raw: Mapping[str, str], declared: Mapping[str, Option[Any]], values: dict[str, Any]
     ) -> None:

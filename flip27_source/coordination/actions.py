@@ -52,8 +52,6 @@ class PendingActions:
         delayed: those that wait for a time.
     """
 
-    __slots__ = ("_actions", "_given_up", "_next", "_policy", "_running", "_taken", "delayed")
-
     def __init__(
         self,
         policy: ActionPolicy,

@@ -42,8 +42,6 @@ _LEAST = Budget(files=1, rows=1, bytes=1)
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
 
-    __slots__ = ("_events", "_free", "_pinned", "_subtasks", "budget", "owners")
-
     def __init__(self, budget: BatchBudget) -> None:
         self.budget = budget
         self.owners: list[str] = []

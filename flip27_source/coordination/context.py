@@ -109,8 +109,6 @@ class Coordinator(Protocol[SentT_contra]):
 class _Argument(Generic[SplitT]):
     """The newest argument of asynchronous work, which another thread reads."""
 
-    __slots__ = ("_make", "value")
-
     def __init__(self, make: Callable[[Sequence[SplitT]], Any], live: Sequence[SplitT]) -> None:
         self._make = make
         self.renew(live)

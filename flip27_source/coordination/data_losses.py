@@ -44,8 +44,6 @@ def described(what: str, split_id: str | None) -> str:
 
 
 class DataLosses:
-    __slots__ = ("_reported", "count", "listed")
-
     def __init__(self, listed: tuple[DataLoss, ...] = (), count: int = 0) -> None:
         self.listed = listed
         self.count = count

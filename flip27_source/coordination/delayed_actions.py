@@ -51,8 +51,6 @@ class _Fresh:
 class _OpenPage:
     """A page whose actions are being taken."""
 
-    __slots__ = ("_ended", "_left", "page", "taken")
-
     def __init__(self, page: ActionPage, stored: StoredValues) -> None:
         self.page = page
         self.taken = page.done
@@ -99,8 +97,6 @@ class DelayedActions:
     Attributes:
         delay_ms: how long each waits; None: they are not due in this run.
     """
-
-    __slots__ = ("_closed", "_fresh", "_open", "_stored", "_taken", "delay_ms")
 
     def __init__(
         self,

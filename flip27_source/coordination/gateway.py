@@ -91,8 +91,6 @@ _BY_CELL = {(item.state, item.call): item for item in TRANSITIONS}
 class Outbox(Generic[ItemT]):
     """Items in no plan yet, in order: those that the next plan may take, then those that are held back."""
 
-    __slots__ = ("_held", "_items")
-
     def __init__(self) -> None:
         self._items: deque[ItemT] = deque()
         self._held: list[ItemT] = []
@@ -127,8 +125,6 @@ class Outbox(Generic[ItemT]):
 
 
 class SubtaskGateway(Generic[SplitT]):
-    __slots__ = ("_checkpoint_id", "_events", "_last_closed", "_splits", "state", "subtask_id")
-
     def __init__(self, subtask_id: int, *, last_closed: int = 0) -> None:
         """``last_closed``: the checkpoint that the coordinator was restored from."""
         self.subtask_id = subtask_id

@@ -22,21 +22,6 @@ IGNORED_LISTED = 20
 class Ledger(Generic[SplitT]):
     """Tracks the splits in flight; finished splits are only counted."""
 
-    __slots__ = (
-        "_in_flight",
-        "_live",
-        "_pins",
-        "_planned",
-        "_planned_id",
-        "_quarantined_ids",
-        "finished",
-        "ignored",
-        "ignored_count",
-        "losses",
-        "quarantined",
-        "ranges",
-    )  # fmt: skip
-
     def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
         state: LedgerState[SplitT] = restored or LedgerState()
         self._live: dict[str, SplitT] = {split.split_id: split for split in state.live}

@@ -18,8 +18,6 @@ from .gateway import Outbox, SubtaskGateway
 class WaitingQueues(Generic[SplitT]):
     """One queue for each subtask, and one for splits that any subtask may read, whose key is None."""
 
-    __slots__ = ("_free", "_gateways", "turns")
-
     def __init__(self, subtasks: int, *, last_closed: int) -> None:
         """``last_closed``: the checkpoint that the coordinator was restored from."""
         self._gateways = {i: SubtaskGateway[SplitT](i, last_closed=last_closed) for i in range(subtasks)}

@@ -98,7 +98,8 @@ DRIVER_ERROR = _stored_of_source(
     "flip27_driver_error", "1 for the class of the error with which the driver has ended.", "error"
 )
 DRIVER_EPOCH = _stored_of_source(
-    "flip27_driver_epoch", "How many drivers the source has had: each start of the query adds one."
+    "flip27_driver_epoch",
+    "How often a driver has taken the source over: a start adds one, or two if it repeats a batch.",
 )
 DRIVER_HEARD = _stored_of_source(
     "flip27_driver_heard_seconds", "Time since the driver has last said that it is alive, or its end."

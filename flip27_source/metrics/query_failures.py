@@ -17,8 +17,8 @@ from ..snapshots.spark_checkpoint import query_id_of
 from ..snapshots.store import open_store
 from ..snapshots.task_failures import keep_error
 
-_MOST_WAITING = 100
-"""Threads that wait for stores: one that does not answer keeps what other queries need out no longer."""
+_MOST_WAITING = 10
+"""Threads of a checkpoint location that wait for a store that does not answer while queries fail often."""
 _PATIENCE_S = 5.0
 """How long the end of the program waits for them."""
 
@@ -59,7 +59,7 @@ class QueryFailures:
             given = (location, query_id, run_id, exception)
             thread = threading.Thread(target=self._keep, args=given, daemon=True)
             try:
-                if len(self._threads) < _MOST_WAITING:
+                if len(self._threads) < _MOST_WAITING * len(self._checkpoints):
                     thread.start()
                     self._threads.append(thread)
             except RuntimeError as error:  # the process may not have more threads

@@ -16,7 +16,7 @@ from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
-from flip27_source.file_systems.secrets_in_texts import hidden_of_store
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.log import LOG
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
@@ -119,7 +119,7 @@ class _Batch:
             headers=CsvHeaders.of(native.format, options) if native.schema is None else None,
         )
         self._columns = self._batch_columns() if native.schema is None else None
-        self._hide = hidden_of_store(options.own).in_text
+        self._hide = Hidden(native.options).in_text
         self._unreadable_files = UnreadableFiles(source, planned.checkpoint_name, options.own)
         self._batch_id = batch_id
 
@@ -257,8 +257,12 @@ class _Batch:
 
     def _no_access(self, file: FileSplit, error: Exception) -> AccessError | None:
         return access_error_of_spark(
-            error, f"Spark cannot read {file.path}", name=_name_of(file), hide=self._hide
+            error, f"Spark cannot read {file.path}", name=_name_of(file), hide=self._shown
         )
+
+    def _shown(self, text: str) -> str:
+        """The text of an error of Spark, without secrets; before it is cut, as a part of one is not found."""
+        return self._hide(without_frames(text))
 
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
@@ -266,7 +270,7 @@ class _Batch:
         no_access = self._no_access(file, error)
         if no_access is not None:
             return no_access
-        said = kept_text(error, lambda text: self._hide(without_frames(text)))[:_SHOWN_CHARACTERS]
+        said = kept_text(error, self._shown)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
             remedy="check the file; restart the query with onSplitError=quarantine or ignoreCorruptFiles to "

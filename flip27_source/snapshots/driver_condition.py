@@ -89,11 +89,11 @@ class DriverWatch:
 
     def newest(self, store: Store, lineage: str) -> DriverCondition | None:
         """The newest driver of a lineage; None if no driver is known."""
-        listed = listed_drivers(store, lineage)
-        heard = self._hear((store.location, lineage), listed, self._steady_s())
+        listed, now_s = listed_drivers(store, lineage), self._steady_s()
+        heard = self._hear((store.location, lineage), listed, now_s)
         if not listed.epochs:
             return None
-        found = self._condition(store, lineage, listed.newest, heard)
+        found = _condition(store, lineage, listed.newest, heard, now_s)
         return _with_failed_start(store, lineage, found) if listed.newest in listed.failed_starts else found
 
     def living(self, store: Store, lineage: str) -> Driver | None:
@@ -102,22 +102,6 @@ class DriverWatch:
         if found is None or found.condition not in (Condition.RUNNING, Condition.UNKNOWN):
             return None
         return found.driver if found.said_ms is not None else None
-
-    def _condition(self, store: Store, lineage: str, epoch: int, heard: _Heard) -> DriverCondition:
-        driver, said_ms = Driver(epoch, read_record(store, lineage, epoch)), heard.said_ms
-        record = driver.record
-        if record is not None and record.ended_ms is not None:
-            ended = Condition.STOPPED if record.error is None else Condition.FAILED
-            return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
-        if said_ms is None:
-            return DriverCondition(driver, Condition.UNKNOWN, None, None)
-        has_gone = is_gone(store, lineage, driver, said_ms)
-        if has_gone or (self._steady_s() - heard.since_s) * 1000 > _PATIENCE_MS:
-            return DriverCondition(driver, Condition.LOST, said_ms, said_ms, is_doubtful=not has_gone)
-        if heard.is_ahead:
-            return DriverCondition(driver, Condition.UNKNOWN, None, said_ms, is_doubtful=True)
-        since_ms = None if record is None else record.started_ms
-        return DriverCondition(driver, Condition.RUNNING, since_ms, said_ms)
 
     def _hear(self, key: tuple[str, str], listed: ListedDrivers, now_s: float) -> _Heard:
         before, said_ms = self._heard.get(key), listed.last_said_ms
@@ -133,6 +117,23 @@ class DriverWatch:
             since_s = min(now_s, before.seen_s + later_ms / 1000) if later_ms > 0 else now_s
         heard = self._heard[key] = _Heard(listed.newest, said_ms, now_s, since_s, is_ahead)
         return heard
+
+
+def _condition(store: Store, lineage: str, epoch: int, heard: _Heard, now_s: float) -> DriverCondition:
+    driver, said_ms = Driver(epoch, read_record(store, lineage, epoch)), heard.said_ms
+    record = driver.record
+    if record is not None and record.ended_ms is not None:
+        ended = Condition.STOPPED if record.error is None else Condition.FAILED
+        return DriverCondition(driver, ended, record.ended_ms, record.ended_ms)
+    if said_ms is None:
+        return DriverCondition(driver, Condition.UNKNOWN, None, None)
+    has_gone = is_gone(store, lineage, driver, said_ms)
+    if has_gone or (now_s - heard.since_s) * 1000 > _PATIENCE_MS:
+        return DriverCondition(driver, Condition.LOST, said_ms, said_ms, is_doubtful=not has_gone)
+    if heard.is_ahead:
+        return DriverCondition(driver, Condition.UNKNOWN, None, said_ms, is_doubtful=True)
+    since_ms = None if record is None else record.started_ms
+    return DriverCondition(driver, Condition.RUNNING, since_ms, said_ms)
 
 
 def _with_failed_start(store: Store, lineage: str, found: DriverCondition) -> DriverCondition:

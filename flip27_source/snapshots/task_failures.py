@@ -29,6 +29,8 @@ from .stored_lineage import StoredLineage
 
 _MOST_KEPT = 4
 """Of one subtask: Spark tries a task four times."""
+_MOST_READ = 32
+"""Of how many failures of subtasks that have reported it is looked up whether they were to read again."""
 _PATIENCE_S = 5.0
 """How long whoever fails waits until its failure is stored."""
 
@@ -192,8 +194,11 @@ def _known(
     store: Store, lineage: str, name: CheckpointName, epoch: int, reported: Collection[int] = ()
 ) -> Iterator[TaskFailure]:
     """The failures that count and can be read, those of the whole batch first, each with the newest first."""
-    newest_first = reversed(_failures(store, lineage, name))
-    for _, subtask, file in sorted(newest_first, key=lambda failure: failure[1] is not None):
+    found = _failures(store, lineage, name)[::-1]
+    counting = sorted((of for of in found if of[1] not in reported), key=lambda of: of[1] is not None)
+    # Failures to read again are newer than the reports.
+    again = [of for of in found if of[1] in reported][:_MOST_READ]
+    for _, subtask, file in (*counting, *again):
         with suppress(MissingStateError, CorruptStateError, msgspec.MsgspecError):
             failure = decode_json(store.read(file), TaskFailure)
             if failure.epoch >= epoch and (failure.again or subtask not in reported):

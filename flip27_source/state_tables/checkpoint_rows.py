@@ -12,7 +12,7 @@ from ..snapshots.driver_condition import DriverCondition
 from ..snapshots.event_codec import StoredAction
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
-from ..values.times import event_time
+from ..values.times import datetime_or_none, event_time
 from .history import History, canonical, canonical_text
 from .predicates import Predicate
 from .split_rows import Row
@@ -119,11 +119,11 @@ def _driver(newest: DriverCondition | None) -> Row:
     """The columns of the newest driver, as far as they are known."""
     if newest is None:
         return {}
-    since_ms, record = newest.since_ms, newest.driver.record
+    record = newest.driver.record
     known = {
         "epoch": newest.driver.epoch,
         "driver": newest.condition.value,
-        "driver_since": None if since_ms is None else timestamp(since_ms),
+        "driver_since": datetime_or_none(newest.since_ms),
     }
     if record is None:
         return known
@@ -134,7 +134,7 @@ def _driver(newest: DriverCondition | None) -> Row:
         "last_failure": record.last_failure,
         "driver_host": record.host,
         "driver_process": record.process,
-        "driver_started_at": timestamp(record.started_ms),
+        "driver_started_at": datetime_or_none(record.started_ms),
     }
 
 

@@ -253,6 +253,16 @@ def test_a_record_of_a_driver_with_an_odd_number_hides_nothing(tmp_path: Path, n
     assert flip27("export-metrics", "--once", "--state", failing.query.checkpoint / "flip27").code == 0
 
 
+@pytest.mark.parametrize("name", ["started_ms", "ended_ms"])
+def test_a_record_of_a_driver_with_an_impossible_time_hides_nothing(tmp_path: Path, name: str) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    failing.holder.close()
+    (file,) = failing.query.checkpoint.glob("flip27/*/drivers/*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: 10**18}))
+    assert failing.shown()["condition"] == "stopped"
+    assert "stopped" in flip27("state", "show", failing.query.checkpoint).out
+
+
 def test_a_state_that_cannot_be_written_leaves_the_error_of_the_task(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     (lineage,) = failing.query.checkpoint.glob("flip27/files-*")

@@ -438,7 +438,7 @@ def counting(_s3_endpoint: str) -> Iterator[QuickAnswers]:
         yield quick
 
 
-def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_and_none_writes(
+def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_or_8_after_its_query_and_none_writes(
     counting: QuickAnswers, tmp_path: Path
 ) -> None:
     bucket = new_bucket(counting.url)

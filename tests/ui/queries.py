@@ -61,6 +61,14 @@ class DiskQuery:
         self.engine.run_batch()
         self._log(committed=committed)
 
+    def log(self) -> None:
+        """Log all offsets and commits, as Spark has done."""
+        for number, offset in enumerate(self.engine.logs.offsets):
+            log_batch(self.checkpoint, number, json.loads(offset))
+            if number in self.engine.logs.commits:
+                log_commit(self.checkpoint, number)
+        self.logged = len(self.engine.logs.offsets)
+
     def plan(self, seconds: float, *, reported: int) -> None:
         """Begin a batch: so many of its tasks have reported, the others have not begun."""
         self.engine.now_ms += round(1000 * seconds)

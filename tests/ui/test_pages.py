@@ -28,6 +28,7 @@ from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch, FailedCheckpoint
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing.steps import Crashed, Step
 from tests.cli.command_line import flip27, three_batches
 from tests.deadline import until
 from tests.golden.worlds import topics
@@ -55,6 +56,25 @@ def links(page: str, part: str) -> list[str]:
 
 def source_path(page: Served) -> str:
     return links(page.get().text, "/batches")[0].removesuffix("/batches")
+
+
+def test_a_checkpoint_that_was_gone_back_from_has_no_tasks_of_the_one_with_its_number(tmp_path: Path) -> None:
+    query = DiskQuery.new(tmp_path)
+    query.land("a.parquet")
+    query.batch()
+    query.land("b.parquet")
+    query.engine.crash_at(Step.OFFSET_RETURNED)
+    with pytest.raises(Crashed):
+        query.engine.trigger()
+    query.engine.restart()
+    query.land("c.parquet")
+    query.batch()
+    with served(pages_of([query.checkpoint])) as shown:
+        listed = shown.get(source_path(shown) + "/checkpoints").text
+        batches = {text_of(shown.get(link).text) for link in links(listed, "/batch?checkpoint=2-")}
+    reported = {re.search("Reports ([01] of 1)", text)[1] for text in batches if "Reports" in text}  # type: ignore[index]
+    assert reported == {"0 of 1", "1 of 1"}
+    query.engine.stop()
 
 
 def test_the_first_screen_answers_whether_it_runs_is_behind_and_what_is_missing(page: Served) -> None:

@@ -19,7 +19,7 @@ from flip27_source._version import __version__
 from flip27_source.errors import Flip27Error, MissingStateError
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.offsets import readable_position
-from flip27_source.state_tables.history import COMPLETE, PENDING, Ancestry, StoredSplit, stored_text
+from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, Ancestry, StoredSplit, stored_text
 from flip27_source.state_tables.predicates import Predicate
 from flip27_source.state_tables.split_listing import Cursor, Page, list_splits
 from flip27_source.state_tables.split_rows import LIVE, QUARANTINED, WAITING, ShownStatus
@@ -210,10 +210,12 @@ class Pages:
             "remarks": remarks(frame),
             "edits": [edit_said(edit) for edit in raw.edits],
             "to_readers": {item.subtask: len(item.events) for item in raw.plan if item.events},
-            "actions": [
-                row for row in VIEWS["actions"].rows(history) if row["checkpoint_id"] == name.checkpoint_id
-            ][:MOST_ROWS],
-            "took": next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
+            "actions": list(itertools.islice(VIEWS["actions"].rows(history), MOST_ROWS))
+            if name == line.names[-1]
+            else [],
+            "took": None
+            if line.status[name] == ORPHAN
+            else next((item for item in source.written if item.checkpoint_id == name.checkpoint_id), None),
             "is_open": _gateways(found[name], line.status[name]),
             "summary": summary,
             "parent": document.parent if document.parent in line.status else None,
