@@ -136,6 +136,14 @@ def test_a_success_in_between_starts_the_count_again(batches: Any) -> None:
     assert batches.batch() == ["d"]
 
 
+@pytest.mark.parametrize("call", ["list drivers", "replace drivers"])
+def test_the_end_of_a_driver_that_cannot_be_recorded_is_recorded_again(batches: Any, call: str) -> None:
+    assert batches.batch() == ["a"]
+    fail(batches, call, 1)
+    batches.holder.close()
+    assert batches.driver().condition is Condition.STOPPED
+
+
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("call", ["create source.json", "create checkpoints", "create drivers"])
 def test_each_try_of_the_first_checkpoint_removes_the_one_before(
