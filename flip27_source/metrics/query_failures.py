@@ -73,11 +73,21 @@ class QueryFailures:
 
     def _keep(self, location: str, query_id: str, run_id: str, exception: str) -> None:
         try:
-            if query_id_of(open_store(location, self._storage)) != query_id:
+            checkpoint = open_store(location, self._storage)
+            if query_id_of(checkpoint) != query_id:
                 return
-            for lineage in find_lineages(location, self._storage, state_locations=self._states):
+            lineages = find_lineages(location, self._storage, state_locations=self._states, even_missing=True)
+            for lineage in lineages:
                 store, batches = lineage.store(self._storage), lineage.batches or ()
-                if store is None or not batches or batches[-1].committed:
+                if lineage.held or not batches or batches[-1].committed:
+                    continue
+                if store is None:
+                    LOG.warning(
+                        "query %s has failed, and %s is not below %s: add its place to state_locations",
+                        query_id,
+                        lineage.name,
+                        checkpoint.location,
+                    )
                     continue
                 keep_error(
                     store,

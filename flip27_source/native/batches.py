@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from flip27_source.access_errors import access_error_of_spark, is_of_a_stop, is_of_reading, without_frames
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import AccessError, OptionError, SchemaError, SplitReadError, kept_text
+from flip27_source.errors import AccessError, Flip27Error, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.log import LOG
@@ -146,7 +146,8 @@ class _Batch:
 
     def _with_its_file(self, error: Exception) -> Exception:
         """The error of the file that Spark has failed to read; the error itself if it names none."""
-        said = unquote(str(error)) if _FAILED_FILE in str(error) else ""  # Spark writes paths as URIs
+        is_told = isinstance(error, Flip27Error) or _FAILED_FILE not in str(error)
+        said = "" if is_told else unquote(str(error))  # Spark writes paths as URIs
         named = [file for file in self._planned.files if _name_of(file) in said]
         longest = max(named, key=lambda file: len(file.path), default=None)
         return error if longest is None else self._corrupt(longest, error)

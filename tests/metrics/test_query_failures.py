@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from pathlib import Path
 from time import sleep
@@ -16,8 +17,9 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import StateLocationError
 from flip27_source.metrics.query_failures import QueryFailures
-from tests.cli.command_line import flip27
+from tests.cli.command_line import flip27, storage
 from tests.executor.failing_query import FailingQuery
+from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery, log_batch, log_commit
 from tests.toy_sources import INITIAL
 
@@ -132,6 +134,36 @@ def test_all_sources_of_the_query_are_told_except_those_whose_state_is_in_sparks
     assert len(shown) == 3
 
 
+def test_a_state_that_is_not_found_hides_none_of_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    other = FileQuery(tmp_path / "other", stateLocation=str(tmp_path / "elsewhere"), uid="other")
+    other.land("a.txt")
+    other.batch(committed=False)
+    log_batch(failing.query.checkpoint, 0, other.at, failing.query.at)
+    told(failing, OF_A_SINK)
+    assert len(failing.kept) == 1
+    (said,) = [
+        said for said in map(logging.LogRecord.getMessage, caplog.records) if "state_locations" in said
+    ]
+    assert other.at["state"]["file"].partition("/")[0] in said
+    failing.holder.close()
+
+
+def test_a_state_in_a_bucket_is_told(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+    bucket = s3_bucket
+    state = f"s3://{bucket.name}/state"
+    failing = FailingQuery.begun(tmp_path, stateLocation=state, **bucket.options)
+    failures = QueryFailures([str(failing.query.checkpoint)], [state], bucket.storage_options)
+    failures.terminated(QUERY, "run", OF_A_SINK)
+    failures.wait()
+    failing.holder.close()
+    words = storage(bucket.storage_options)
+    shown = failing.shown("--checkpoint-location", failing.query.checkpoint, "--state", state, *words)
+    assert (shown["condition"], shown["error"]) == ("failed", "ValueError: the sink is full")
+
+
 def test_other_queries_and_batches_that_are_complete_are_left_alone(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     told(failing, OF_A_SINK, query="another")
@@ -144,6 +176,7 @@ def test_other_queries_and_batches_that_are_complete_are_left_alone(tmp_path: Pa
     assert not (tmp_path / "nothing").exists()
     with pytest.raises(StateLocationError):
         QueryFailures([""], [], {})
+    failing.holder.close()
 
 
 def test_no_secret_is_kept(tmp_path: Path) -> None:
@@ -154,6 +187,7 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
     (kept,) = failing.kept
     assert secret not in kept.read_text()
     assert "pass@" not in kept.read_text()
+    failing.holder.close()
 
 
 def test_a_store_that_does_not_answer_holds_neither_the_listener_nor_what_other_queries_need(

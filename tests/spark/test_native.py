@@ -265,3 +265,14 @@ def test_a_query_that_ends_on_a_file_or_on_its_function_has_failed_with_an_error
         run(spark, folders, ids_to(fail, **{"storage.secret": secret}))
     (shown,) = shown_of(folders)
     assert (shown["condition"], shown["error"]) == ("failed", "ValueError: the sink refuses ***")
+
+
+def test_more_unreadable_files_than_allowed_are_shown_with_the_remedy_for_that(
+    spark: SparkSession, folders: Folders
+) -> None:
+    damage(land(folders, "a.parquet", id=[1]))
+    with pytest.raises(StreamingQueryException):
+        run(spark, folders, ids_to(Delivered()), onSplitError="quarantine", maxQuarantinedSplits=0)
+    (shown,) = shown_of(folders)
+    assert shown["error"].startswith("QuarantineError: 1 files of one batch cannot be read")
+    assert "raise maxQuarantinedSplits" in shown["remedy"]
