@@ -21,6 +21,7 @@ from ..coordination.edit_values import EditOperation, EditRequest
 from ..enumerator_mixins import NamedPosition, NamesPositions, PerformsActions
 from ..errors import EditError
 from ..file_systems.paths import redacted
+from ..file_systems.url_credentials import masked
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
 from ..state_tables.predicates import Predicate
@@ -142,10 +143,10 @@ def plan_on(
         request_id=str(uuid.uuid4()),
         lineage=copy.lineage.folder,
         operation=operation,
-        who=who or own_name(),
-        why=why,
+        who=masked(who or own_name()),  # what is stored has no password
+        why=masked(why),
         requested_us=time.time_ns() // 1000,
-        selected=str(selection),
+        selected=masked(str(selection)),
         position=fields_at(position, copy) if isinstance(position, NamedPosition) else position,
     )
     if operation is EditOperation.REWIND:
