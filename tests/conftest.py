@@ -22,6 +22,7 @@ from tests.kafka_server import KafkaBroker, kafka_broker
 from tests.mysql_server import MysqlServer, mysql_server
 from tests.places import PLACES, WRITABLE, Place, each
 from tests.postgres_server import PostgresServer, postgres_server
+from tests.quick_moto import QuickAnswers, quick_answers
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 from tests.spark.jvm import remember_names
 from tests.spark_features import needs
@@ -224,6 +225,13 @@ def spark(_session: SparkSession) -> Iterator[SparkSession]:
 def _s3_endpoint() -> Iterator[str]:
     with s3_endpoint() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def counting(_s3_endpoint: str) -> Iterator[QuickAnswers]:
+    """The server of ``s3_bucket``, which counts requests."""
+    with quick_answers(_s3_endpoint) as quick:
+        yield quick
 
 
 @pytest.fixture

@@ -113,9 +113,6 @@ class Outbox(Generic[ItemT]):
         self._items.clear()
         return taken
 
-    def __contains__(self, item: object) -> bool:
-        return item in self._items
-
     def waiting(self) -> Iterator[ItemT]:
         yield from self._items
         yield from self._held

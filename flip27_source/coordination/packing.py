@@ -48,9 +48,6 @@ class Plan(Generic[SplitT]):
     assignments: tuple[Assignment[SplitT], ...] = ()
     reports: ReportDemand = ReportDemand.NONE
 
-    def __bool__(self) -> bool:
-        return bool(self.assignments)
-
 
 def cost_bytes(split: SplitT) -> int:
     size = size_of(split)

@@ -120,7 +120,7 @@ def submit_all(plans: Sequence[EditPlan]) -> Iterator[str]:
     mailbox = Mailbox(store, plans[0].lineage.folder)
     waiting = mailbox.waiting().edits
     there = {edit.request_id for edit in waiting}
-    last_us = waiting[-1].requested_us if waiting else 0
+    last_us = waiting[-1].requested_us if waiting else plans[0].request.requested_us - 1
     for plan in plans:
         request = plan.request
         if request.request_id not in there:

@@ -128,7 +128,7 @@ def _condition(store: Store, lineage: str, epoch: int, heard: _Heard, now_s: flo
     if said_ms is None:
         return DriverCondition(driver, Condition.UNKNOWN, None, None)
     has_gone = is_gone(store, lineage, driver, said_ms)
-    if has_gone or (now_s - heard.since_s) * 1000 > _PATIENCE_MS:
+    if has_gone or round((now_s - heard.since_s) * 1000) > _PATIENCE_MS:
         return DriverCondition(driver, Condition.LOST, said_ms, said_ms, is_doubtful=not has_gone)
     if heard.is_ahead:
         return DriverCondition(driver, Condition.UNKNOWN, None, said_ms, is_doubtful=True)

@@ -70,7 +70,8 @@ def test_a_dry_run_reports_what_is_missing_and_creates_nothing(s3_bucket: S3Buck
     ]
     assert "nothing was changed" in said.err
     assert rules(s3_bucket) == {}
-    shown = flip27(*words(s3_bucket, "show"), "--json")
+    in_capitals = [word.replace("s3://", "S3://") for word in words(s3_bucket, "show")]
+    shown = flip27(*in_capitals, "--json")
     assert shown.code == 3
     assert shown.data["problems"] == [f"there is no queue flip27-{s3_bucket.name} in us-east-1"]
 

@@ -32,7 +32,7 @@ from tests.cli.command_line import flip27, three_batches, two_batches
 from tests.deadline import until
 from tests.driver.batches import Batches
 from tests.metrics.events import FIRST
-from tests.quick_moto import QuickAnswers, quick_answers
+from tests.quick_moto import QuickAnswers
 from tests.s3_server import new_bucket
 from tests.snapshots.spark_logs import FileQuery, checkpoint_in, log_batch, log_commit
 from tests.toy_sources import EchoReader, Item
@@ -430,12 +430,6 @@ def test_a_store_that_never_answers_does_not_hold_the_others(tmp_path: Path, han
         assert by_labels(exported.metrics.samples())["flip27_state_readable", "slow"] == 0
     finally:
         ends.set()
-
-
-@pytest.fixture(scope="module")
-def counting(_s3_endpoint: str) -> Iterator[QuickAnswers]:
-    with quick_answers(_s3_endpoint) as quick:
-        yield quick
 
 
 def test_a_further_look_at_a_state_in_a_bucket_takes_6_requests_or_8_after_its_query_and_none_writes(

@@ -21,7 +21,7 @@ from tests.replica import Replica
 
 from .server_disasters import PROCESSES, ServerDisasters
 from .shapes import Count, Shape
-from .table_copies import LEAD_STATEMENTS, LONGEST_PAUSE_S, STATEMENTS_PER_BATCH, Written
+from .table_copies import IN_SMALL_PARTS, LEAD_STATEMENTS, LONGEST_PAUSE_S, STATEMENTS_PER_BATCH, Written
 
 SERVER = "server"
 ROWS = 3_000
@@ -40,12 +40,7 @@ class MysqlCopy(Shape):
             **json.loads(self.given["mysql"]),
             "tables": "*",
             **self.places.state_options("copy"),
-            "parallelism": "2",
-            "snapshotChunkRows": "200",
-            "maxRowsPerTrigger": "1000",
-            "maxBytesPerTrigger": "64k",
-            "maxLogLagDuringSnapshot": "16k",
-            "discoveryInterval": "50ms",
+            **IN_SMALL_PARTS,
         }
         return self._to_lake(spark.readStream.format("flip27").options(**options, **self.run_options).load())
 

@@ -36,6 +36,16 @@ STATEMENTS_PER_BATCH = 300
 """Sessions may run LEAD_STATEMENTS, plus STATEMENTS_PER_BATCH for each batch that the query has committed."""
 
 
+IN_SMALL_PARTS = {
+    "parallelism": "2",
+    "snapshotChunkRows": "200",
+    "maxRowsPerTrigger": "1000",
+    "maxBytesPerTrigger": "64k",
+    "maxLogLagDuringSnapshot": "16k",
+    "discoveryInterval": "50ms",
+}
+
+
 class TableCopy(Shape):
     """Copies all tables of the schema ``public`` to Parquet: rows first, then changes."""
 
@@ -47,13 +57,8 @@ class TableCopy(Shape):
             **json.loads(self.given["postgres"]),
             "tables": "public.*",
             **self.places.state_options("copy"),
-            "parallelism": "2",
-            "snapshotChunkRows": "200",
-            "maxRowsPerTrigger": "1000",
-            "maxBytesPerTrigger": "64k",
-            "maxLogLagDuringSnapshot": "16k",
+            **IN_SMALL_PARTS,
             "heartbeatBytes": "64k",
-            "discoveryInterval": "50ms",
         }
         return self._to_lake(spark.readStream.format("flip27").options(**options, **self.run_options).load())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,13 @@ from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.cli.ui.edit_pages import EditPages
 from flip27_source.cli.ui.pages import Pages
 from flip27_source.testing import MicroBatchEngine
-from tests.quick_moto import QuickAnswers, quick_answers
+from tests.quick_moto import QuickAnswers
 from tests.s3_server import new_bucket
 from tests.snapshots.spark_logs import checkpoint_in
 from tests.ui.served import pages_of
 
 BATCHES = 40
 WRITING = {"PUT", "POST", "DELETE", "PATCH"}
-
-
-@pytest.fixture(scope="module")
-def counting(_s3_endpoint: str) -> Iterator[QuickAnswers]:
-    with quick_answers(_s3_endpoint) as quick:
-        yield quick
 
 
 @pytest.fixture

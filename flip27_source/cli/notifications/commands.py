@@ -10,13 +10,19 @@ import typer
 
 from flip27_source.enumerators.files.notifications.sqs_facts import Facts, keys_text, place_of, prefix_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws, Step
+from flip27_source.file_systems.paths import with_lower_scheme
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, Yes, argument, command, option
 from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
 
-Path = Annotated[str, argument("PATH", "The path of the source: s3://bucket/landing, with or without globs.")]
+Path = Annotated[
+    str,
+    argument(
+        "PATH", "The path of the source: s3://bucket/landing, with or without globs.", with_lower_scheme
+    ),
+]
 Queue = Annotated[str | None, option("--queue NAME", "The name of the queue; by default flip27-BUCKET.")]
 Execute = Annotated[bool, option("--execute", "Make the changes; without this option nothing is changed.")]
 

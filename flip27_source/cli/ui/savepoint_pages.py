@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flip27_source.savepoints import SavepointEntry
 
 _MOST_TAKEN, _MOST_LISTED = 50, 20
+"""Of all sources; of each."""
 _LISTED_S = 1.0
 """How long a page waits for a directory; the other pages of its source wait meanwhile."""
 _TIMEOUT_S = 600.0
@@ -121,7 +122,7 @@ class SavepointPages:
             listing = self._listings.get(key)
             if listing is None:
                 self._listings = {at: other for at, other in self._listings.items() if not other.done()}
-                if len(self._listings) < _MOST_LISTED:
+                if sum(at == source.key for at, _ in self._listings) < _MOST_LISTED:
                     listing = self._listings[key] = Future()
                     threading.Thread(target=_list, args=(listing, to, options), daemon=True).start()
         if listing is None or not wait([listing], _LISTED_S).done:
