@@ -6,6 +6,7 @@ A listener feeds it. Knows nothing of Spark except its checkpoints.
 from __future__ import annotations
 
 import atexit
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from ..snapshots.task_failures import keep_error
 
 _MOST_WAITING = 10
 """Threads of a checkpoint location that wait for a store that does not answer while queries fail often."""
+_OF_A_TAKEOVER = re.compile(r"\b(?:StaleDriverError: |CONCURRENT_STREAM_LOG_UPDATE\b)")
+"""Errors of flip27 and of Spark with which a run ends because another one has its checkpoint."""
 _PATIENCE_S = 5.0
 """How long the end of the program waits for them."""
 
@@ -56,6 +59,8 @@ class QueryFailures:
 
     def terminated(self, query_id: str, run_id: str, exception: str) -> None:
         """A run of a query has ended with an exception, of which this is Spark's text."""
+        if _OF_A_TAKEOVER.search(exception):
+            return  # the newest batch is that of the other run
         for location in self._checkpoints:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             given = (location, query_id, run_id, exception)
