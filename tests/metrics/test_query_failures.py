@@ -118,7 +118,7 @@ def test_an_error_is_that_of_its_run(tmp_path: Path) -> None:
     "said",
     [
         "StaleDriverError: another driver (process 1 on a) has taken over files-1 in /s: its epoch is 2",
-        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs",
+        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streams",
     ],
 )
 def test_a_run_whose_checkpoint_another_one_has_taken_over_says_nothing_of_that_one(
