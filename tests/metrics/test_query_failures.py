@@ -17,6 +17,7 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import StateLocationError
 from flip27_source.metrics.query_failures import QueryFailures
+from flip27_source.snapshots.file_names import FAILURES
 from tests.cli.command_line import flip27, storage
 from tests.executor.failing_query import FailingQuery
 from tests.s3_server import S3Bucket
@@ -113,6 +114,28 @@ def test_an_error_is_that_of_its_run(tmp_path: Path) -> None:
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "StaleDriverError: another driver (process 1 on a) has taken over files-1 in /s: its epoch is 2",
+        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streams",
+    ],
+)
+def test_a_run_whose_checkpoint_another_one_has_taken_over_says_nothing_of_that_one(
+    tmp_path: Path, said: str
+) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    first = failing.holder
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.holder.plan(INITIAL, failing.query.at)
+    told(failing, text_of_task(said))
+    first.close()
+    assert failing.kept == []
+    told(failing, OF_A_SINK)
+    failing.holder.close()
+    assert failing.shown()["error"] == "ValueError: the sink is full"
+
+
 def test_all_sources_of_the_query_are_told_except_those_whose_state_is_in_sparks_log(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     elsewhere = str(tmp_path / "elsewhere")
@@ -149,6 +172,19 @@ def test_a_state_that_is_not_found_hides_none_of_the_others(
     ]
     assert other.at["state"]["file"].partition("/")[0] in said
     failing.holder.close()
+
+
+def test_a_state_that_cannot_be_written_holds_none_of_the_others(tmp_path: Path) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    other = FileQuery(tmp_path / "other", stateLocation=str(failing.query.checkpoint / "flip27"), uid="a")
+    other.land("a.txt")
+    other.batch(committed=False)
+    (lineage,) = failing.query.checkpoint.glob("flip27/a-*")
+    (lineage / FAILURES).write_text("no folder")
+    log_batch(failing.query.checkpoint, 0, other.at, failing.query.at)
+    told(failing, OF_A_SINK)
+    failing.holder.close()
+    assert len(list(failing.query.checkpoint.glob(f"flip27/files-*/{FAILURES}/*"))) == 1
 
 
 def test_a_state_in_a_bucket_is_told(tmp_path: Path, s3_bucket: S3Bucket) -> None:
