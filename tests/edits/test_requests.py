@@ -273,6 +273,35 @@ def test_an_edit_waits_while_the_state_that_it_needs_cannot_be_read(tmp_path: Pa
     assert edit["refused"] is None
 
 
+class StartedFeed(Feed):
+    """A feed that counts its starts, each of which discards what its discovery has begun to find."""
+
+    starts = 0
+
+    def start(self) -> None:
+        type(self).starts += 1
+
+
+def test_an_edit_that_waits_for_long_leaves_discovery_its_time(tmp_path: Path) -> None:
+    FEEDS["edited"] = items(*"abcdef")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    source = Edited(tmp_path, options, enumerator=StartedFeed, reader=EchoReader, schema=IDS)
+    source.batches()
+    asked = source.ask("rewind", to_checkpoint=1)
+    (file,) = Path(source.state).glob("*/checkpoints/1-*")
+    document = file.rename(tmp_path / "document")
+    file.symlink_to(file.name)
+    StartedFeed.starts = 0
+    for _ in range(100):
+        assert source.batch() is None
+    assert 2 <= StartedFeed.starts < 10
+    file.unlink()
+    document.rename(file)
+    edits.withdraw(asked, state=source.state)
+    source.ask("replay", splits=["f"])
+    assert source.batch() == ["f"], "only the edit that has waited is put off"
+
+
 def test_a_refused_edit_does_not_count_as_applied(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     source.batches()
