@@ -17,7 +17,6 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import StateLocationError
 from flip27_source.metrics.query_failures import QueryFailures
-from flip27_source.snapshots.file_names import FAILURES
 from tests.cli.command_line import flip27, storage
 from tests.executor.failing_query import FailingQuery
 from tests.s3_server import S3Bucket
@@ -118,7 +117,7 @@ def test_an_error_is_that_of_its_run(tmp_path: Path) -> None:
     "said",
     [
         "StaleDriverError: another driver (process 1 on a) has taken over files-1 in /s: its epoch is 2",
-        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streams",
+        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.",
     ],
 )
 def test_a_run_whose_checkpoint_another_one_has_taken_over_says_nothing_of_that_one(
@@ -172,19 +171,6 @@ def test_a_state_that_is_not_found_hides_none_of_the_others(
     ]
     assert other.at["state"]["file"].partition("/")[0] in said
     failing.holder.close()
-
-
-def test_a_state_that_cannot_be_written_holds_none_of_the_others(tmp_path: Path) -> None:
-    failing = FailingQuery.begun(tmp_path)
-    other = FileQuery(tmp_path / "other", stateLocation=str(failing.query.checkpoint / "flip27"), uid="a")
-    other.land("a.txt")
-    other.batch(committed=False)
-    (lineage,) = failing.query.checkpoint.glob("flip27/a-*")
-    (lineage / FAILURES).write_text("no folder")
-    log_batch(failing.query.checkpoint, 0, other.at, failing.query.at)
-    told(failing, OF_A_SINK)
-    failing.holder.close()
-    assert len(list(failing.query.checkpoint.glob(f"flip27/files-*/{FAILURES}/*"))) == 1
 
 
 def test_a_state_in_a_bucket_is_told(tmp_path: Path, s3_bucket: S3Bucket) -> None:
