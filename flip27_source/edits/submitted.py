@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ..coordination.edit_values import AppliedEdit, Edit, EditRequest
-from ..errors import EditError
+from ..errors import EditError, Flip27Error
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox
 from ..state_tables.history import COMPLETE, History
@@ -112,7 +112,11 @@ def submit(plan: EditPlan) -> str:
 
 
 def submit_all(plans: Sequence[EditPlan]) -> Iterator[str]:
-    """Submit plans of one source, in their order, as ``submit`` does; the ids, each once it is submitted."""
+    """Submit plans of one source, in their order, as ``submit`` does; the ids, each once it is submitted.
+
+    Raises:
+        EditError: some were submitted, and the next one could not be.
+    """
     if not plans:
         return
     store = plans[0].lineage.store(plans[0].storage_options)
@@ -121,11 +125,20 @@ def submit_all(plans: Sequence[EditPlan]) -> Iterator[str]:
     waiting = mailbox.waiting().edits
     there = {edit.request_id for edit in waiting}
     last_us = waiting[-1].requested_us if waiting else plans[0].request.requested_us - 1
-    for plan in plans:
+    for done, plan in enumerate(plans):
         request = plan.request
         if request.request_id not in there:
             last_us = max(request.requested_us, last_us + 1)  # the clocks of requesters differ
-            mailbox.submit(replace(request, requested_us=last_us))
+            try:
+                mailbox.submit(replace(request, requested_us=last_us))
+            except Flip27Error as error:
+                if not done:
+                    raise
+                raise EditError(
+                    f"{done} of {len(plans)} edits were submitted and wait; the next one failed: {error.what}",
+                    remedy="withdraw those that wait (flip27 edit list) before you submit all of them again; or, "
+                    "on the page, confirm the same dry run again, which submits the others",
+                ) from error
         yield request.request_id
 
 

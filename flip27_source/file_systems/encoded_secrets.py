@@ -78,8 +78,8 @@ def _readings(text: str) -> Iterator[tuple[str, Sequence[int]]]:
     """The text as encodings say, each with where its characters begin in the given text."""
     level: list[tuple[str, Sequence[int]]] = [(text, range(len(text) + 1))]
     seen = {text}
-    for _ in range(_DEPTH + 1):
-        yield from level
+    yield from level
+    for _ in range(_DEPTH):
         further: list[tuple[str, Sequence[int]]] = []
         for read, at in level:
             for mark, pattern, decode in _ENCODINGS:
@@ -88,6 +88,7 @@ def _readings(text: str) -> Iterator[tuple[str, Sequence[int]]]:
                     if decoded not in seen:
                         seen.add(decoded)
                         further.append((decoded, [at[start] for start in starts]))
+        yield from further
         level = further
 
 
@@ -119,7 +120,8 @@ def _of_percents(escapes: str) -> Iterator[tuple[str, int]]:
 
 def _of_markup(entity: str) -> Iterator[tuple[str, int]]:
     char = html.unescape(entity)
-    return ((char, 1) for char in entity) if char == entity else iter([(char[:1], len(entity))])
+    # Some, such as &#1;, stand for nothing.
+    return ((char, 1) for char in entity) if char == entity else ((one, len(entity)) for one in char[:1])
 
 
 def _of_backslash(escape: str) -> Iterator[tuple[str, int]]:

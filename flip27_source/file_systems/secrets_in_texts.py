@@ -102,7 +102,7 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(decoded := _decoded(value), Mapping | list | tuple):
         for item in decoded.values() if isinstance(decoded, Mapping) else decoded:
             yield from _texts(item)
-    if not (value is None or isinstance(value, bool)):
+    if not (decoded is None or isinstance(decoded, bool)):
         yield str(value)
         # The account of Azure Storage is not a secret; its key and signature are.
         for name, part in _PARTS_OF_CONNECTION_STRING.findall(str(value)):

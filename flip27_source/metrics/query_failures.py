@@ -9,13 +9,15 @@ import atexit
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from ..errors import StateLocationError
 from ..log import LOG
-from ..snapshots.locations import find_lineages, normal_location
+from ..snapshots.locations import Lineage, find_lineages, normal_location
 from ..snapshots.spark_checkpoint import query_id_of
-from ..snapshots.store import open_store
+from ..snapshots.store import Store, open_store
 from ..snapshots.task_failures import keep_error
 
 _MOST_WAITING = 10
@@ -77,31 +79,42 @@ class QueryFailures:
             thread.join(max(0.0, until_s - time.monotonic()))
 
     def _keep(self, location: str, query_id: str, run_id: str, exception: str) -> None:
-        try:
+        with _logged(query_id):
             checkpoint = open_store(location, self._storage)
             if query_id_of(checkpoint) != query_id:
                 return
-            lineages = find_lineages(location, self._storage, state_locations=self._states, even_missing=True)
-            for lineage in lineages:
-                store, batches = lineage.store(self._storage), lineage.batches or ()
-                if lineage.held or not batches or batches[-1].committed:
-                    continue
-                if store is None:
-                    LOG.warning(
-                        "query %s has failed, and %s is not below %s: add its place to state_locations",
-                        query_id,
-                        lineage.name,
-                        checkpoint.location,
-                    )
-                    continue
-                keep_error(
-                    store,
-                    lineage.folder,
-                    batches[-1].name,
-                    error=exception,
-                    secrets=self._storage,
-                    # Of a later run, the newest driver is another one.
-                    unless=lambda: self._runs.get(query_id, run_id) != run_id,
-                )
-        except Exception as error:  # noqa: BLE001 - no listener may fail
-            LOG.warning("the state does not have why query %s has failed: %s", query_id, error)
+            for lineage in find_lineages(
+                location, self._storage, state_locations=self._states, even_missing=True
+            ):
+                with _logged(query_id):
+                    self._keep_in(lineage, checkpoint, query_id, run_id, exception)
+
+    def _keep_in(
+        self, lineage: Lineage, checkpoint: Store, query_id: str, run_id: str, exception: str
+    ) -> None:
+        batches = lineage.batches or ()
+        if lineage.held or not batches or batches[-1].committed:
+            return
+        store = lineage.store(self._storage)
+        if store is None:
+            raise StateLocationError(
+                f"{lineage.name} is not below {checkpoint.location}",
+                remedy="add its place to state_locations of listener_for",
+            )
+        keep_error(
+            store,
+            lineage.folder,
+            batches[-1].name,
+            error=exception,
+            secrets=self._storage,
+            # Of a later run, the newest driver is another one.
+            unless=lambda: self._runs.get(query_id, run_id) != run_id,
+        )
+
+
+@contextmanager
+def _logged(query_id: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - no listener may fail
+        LOG.warning("the state does not have why query %s has failed: %s", query_id, error)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27, three_batches
 from tests.driver.test_reports import SERVER
 from tests.edits.edited import Edited, fed, files
@@ -151,6 +153,27 @@ def test_partitions_are_shifted_each_from_where_it_stands(tmp_path: Path) -> Non
     assert len(source.request_files()) == 3
     assert read(source) == {"orders/0": [5, 14], "orders/1": [35, 44], "orders/2": [10, 19]}
     assert flip27("edit", "set-position", "--state", source.state, "--shift", "1", "--why", "x").code == 1
+    source.engine.stop()
+
+
+def test_shifts_of_which_some_could_not_be_submitted_say_how_many_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = partitions(tmp_path)
+    source.ask("set-position", splits=["orders/1"], position={"next": 40})
+    create, full_from = LocalStore.create, len(source.request_files()) + 1
+
+    def until_full(store: LocalStore, name: str, data: bytes) -> bool:
+        if len(source.request_files()) >= full_from:
+            raise StateLocationError("no space is left", remedy="make some")
+        return create(store, name, data)
+
+    monkeypatch.setattr(LocalStore, "create", until_full)
+    words = ("edit", "set-position", "--state", source.state, "--glob", "*", "--why", "a test")
+    said = flip27(*words, "--shift", "-5", "--execute")
+    assert said.code == 1
+    assert "1 of 2 edits were submitted and wait; the next one failed: no space is left" in said.err
+    assert "withdraw those that wait" in said.err
     source.engine.stop()
 
 

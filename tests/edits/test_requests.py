@@ -41,6 +41,23 @@ def rows(edited: Edited) -> list[Any]:
     return sorted(row[0] for row in edited.engine.rows)
 
 
+def test_passwords_in_the_words_of_an_author_are_not_stored(tmp_path: Path) -> None:
+    source = fed(tmp_path)
+    source.batch()
+    plan = edits.plan(
+        "replay",
+        state=source.state,
+        glob="*",
+        why="as on https://ann:hunter2@host/?sig=hunter3",
+        who="ftp://b:hunter4@c",
+    )
+    edits.submit(plan)
+    source.batch()
+    assert (plan.request.why, plan.request.who) == ("as on https://host/?sig=***", "ftp://c")
+    stored = [path.read_bytes() for path in Path(source.state).rglob("*") if path.is_file()]
+    assert not [data for data in stored if b"hunter" in data]
+
+
 def test_a_replay_happens_once_wherever_the_query_dies(tmp_path: Path) -> None:
     def begun(folder: Path) -> Edited:
         feed = fed(folder, "abcd")

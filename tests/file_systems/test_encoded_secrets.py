@@ -66,6 +66,11 @@ def test_secrets_that_overlap_are_masked_together() -> None:
     assert EncodedSecrets(["abab"], shortest=3).masked("xababab") == "x***"
 
 
+def test_entities_that_stand_for_nothing_or_for_two_characters_move_no_mask() -> None:
+    secrets = EncodedSecrets(["x1y2z3w4"], shortest=3)
+    assert secrets.masked("&#1;&#1;&bne; x1&#121;2z3w4 after") == "&#1;&#1;&bne; *** after"
+
+
 def test_short_secrets_have_no_other_forms() -> None:
     secrets = EncodedSecrets(["Test"], shortest=3)
     assert secrets.masked("Test TEST test VGVzdA== 54657374") == "*** TEST test VGVzdA== 54657374"

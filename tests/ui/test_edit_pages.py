@@ -129,6 +129,31 @@ def test_an_edit_of_which_the_answer_of_the_store_was_lost_is_submitted_once(
     assert sorted(rows) == ["a", "c", "d", "e"]
 
 
+def test_a_split_whose_shift_was_submitted_is_not_shifted_again_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = partitions(tmp_path)
+    create = LocalStore.create
+
+    def until_full(store: LocalStore, name: str, data: bytes) -> bool:
+        if source.request_files():
+            raise StateLocationError("no space is left")
+        return create(store, name, data)
+
+    with editor(Path(source.state)) as page:
+        shown = page.dry_run("set-position", which="all", to="-3", **{'to "orders/2"': "+5"})
+        confirmed = {"id": field(shown.page, "id"), "word": shown.word}
+        with monkeypatch.context() as failing:
+            failing.setattr(LocalStore, "create", until_full)
+            answer = page.post("confirm", confirmed)
+            assert "1 of 2 edits were submitted and wait; the next one failed: no space is left" in answer.text
+        source.ask("set-position", splits=["orders/2"], position={"next": 50})
+        answer = page.post("confirm", confirmed)
+        assert "1 of 2 edits were submitted; of the others: another edit was submitted" in answer.text
+    assert read(source) == {"orders/0": [7, 16], "orders/1": [7, 16], "orders/2": [50, 59]}
+    source.engine.stop()
+
+
 def test_many_who_confirm_at_once_submit_one_request(source: Edited) -> None:
     with editor(Path(source.state)) as page, ThreadPoolExecutor() as threads:
         shown = page.dry_run("skip", which="all")

@@ -276,6 +276,12 @@ class EditPages:
                 for plan in left
                 for said in differences(replace(plan, waiting=(*plan.waiting, *own)), copy)
             ]
+            if moved and run.submitted:  # a new dry run would shift those again
+                raise EditError(
+                    f"{len(run.submitted)} of {len(run.plans)} edits were submitted; of the others: "
+                    + "; ".join(moved),
+                    remedy="see on the page Edits what has become of them, and make a dry run of the others",
+                )
             if moved:
                 return self._ran(source, DryRun(run.key, run.operation, run.form, moved=moved))
             run.is_begun = True
