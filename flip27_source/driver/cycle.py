@@ -375,10 +375,11 @@ class Cycle:
                     epoch=self.driving.epoch,
                 )
                 add_to_current(state_bytes=self._storage.newest_bytes or None)
-                if savepoint is not None and not self._settings.one_batch:
-                    savepoint.first_written(self.at, self._storage.store)
+                with self._storage.forgotten_if_failing(None if parent.lineage else self.at.lineage):
+                    if savepoint is not None and not self._settings.one_batch:
+                        savepoint.first_written(self.at, self._storage.store)
+                    self.driving.wrote_first(self.at)
                 self._batch_began_ms = self._trigger_ms
-                self.driving.wrote_first(self.at)
                 self.requests.written(self.at)
             self.traces.written(self.at)
         return self.at

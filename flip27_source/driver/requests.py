@@ -114,7 +114,9 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - no file among the requests may stop the query
             LOG.warning("requests cannot be listed; this is tried again later: %s", error)
             return None
-        return found
+        # One that cannot be read yet may be the first of the edits.
+        is_known = all(self._unread[name] >= MAX_FAILED_READS for name in found.unread)
+        return found if is_known else replace(found, edits=())
 
     def found(self, requests: WaitingRequests | None, error: BaseException | None) -> None:
         """Take over the result of :meth:`poll`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,7 @@ class CheckpointStorage:
         self._newest: _Newest | None = None
         self._durable: frozenset[str] = frozenset()
         self._durable_in: str | None = None
+        self._failed: list[str] = []
         self.newest_bytes = 0
         self.in_use = InUse()
 
@@ -122,14 +123,9 @@ class CheckpointStorage:
         lineage = parent.lineage or self._new_lineage(self.store)
         offset = new_offset(pending, positions, lineage=lineage, name=encoded.name)
         document = decode_document(encoded.data)
-        file = file_names.checkpoint_file(lineage, encoded.name)
-        try:
+        with self.forgotten_if_failing(None if parent.lineage else lineage):
             self._write_segments(self.store, offset, encoded, document)
-            self.store.ensure(file, encoded.data)
-        except StateError:
-            if parent.lineage is None:
-                self._forget_lineage(self.store, lineage, file, encoded)
-            raise
+            self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
         self._remember(offset, encoded, document)
         self.newest_bytes = len(encoded.data) + sum(document.segment_bytes.values())
         return offset
@@ -294,19 +290,43 @@ class CheckpointStorage:
     def _new_lineage(self, store: Store) -> str:
         lineage = file_names.lineage_name(self._source.uid, self._new_random())
         file, source = file_names.source_file(lineage), encode_source(self._source)
-        if not store.create(file, source):
+        with self.forgotten_if_failing(lineage):
+            is_new = store.create(file, source)
+            if is_new and self._creates_exclusively:
+                store.check_exclusive(file, source)
+        if not is_new:
             raise StateLocationError(f"the new lineage {lineage} already exists", remedy="restart the query")
-        if self._creates_exclusively:
-            store.check_exclusive(file, source)
+        self._forget_failed(store)
         return lineage
 
-    def _forget_lineage(self, store: Store, lineage: str, file: str, encoded: EncodedDocument) -> None:
-        """Remove a lineage without a checkpoint: each try has another one. What remains does no harm."""
+    @contextmanager
+    def forgotten_if_failing(self, lineage: str | None) -> Iterator[None]:
+        """Remove a new lineage if the block fails: nobody knows it yet, and each try has another one.
+
+        What cannot be removed does no harm, and is removed when another lineage begins. None: this one is not
+        new.
+        """
+        try:
+            yield
+        except StateError:
+            if self.store is not None and lineage is not None:
+                self._failed.append(lineage)
+                self._forget_failed(self.store)
+            raise
+
+    def _forget_failed(self, store: Store) -> None:
         with suppress(StateError):
-            for name in (file, *(file_names.segment_file(lineage, name) for name in encoded.segments)):
-                store.delete(name)
-            store.delete(file_names.source_file(lineage))
-            store.remove_empty(lineage)
+            while self._failed:
+                self._forget(store, self._failed[-1])
+                self._failed.pop()
+
+    def _forget(self, store: Store, lineage: str) -> None:
+        for folder in file_names.FOLDERS:
+            for name in store.list(f"{lineage}/{folder}"):
+                store.delete(f"{lineage}/{folder}/{name}")
+        store.delete(file_names.claim_file(lineage))
+        store.delete(file_names.source_file(lineage))
+        store.remove_empty(lineage)
 
 
 class InUse:

@@ -268,6 +268,7 @@ class DriverEpoch:
             said |= self._remaining
         for name in said:
             self._forget(name)
+        self.bring_up_to_date(now_ms, error)  # if that has failed
 
     def bring_up_to_date(self, now_ms: int | None = None, error: BaseException | None = None) -> None:
         """Write the record if something has changed; failures are logged.

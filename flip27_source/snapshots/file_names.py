@@ -14,6 +14,7 @@
   drivers/<epoch>.json                       the driver of an epoch; the highest epoch drives the lineage
   drivers/<epoch>.failed.json                why a run that came after that driver ended before it drove
   drivers/<epoch>.<time>.alive               the driver was alive at that time, in ms; deleted at its end
+  drivers/<epoch>.failed.json                why a run ended that came after that driver and never drove
   claim.json                                 the savepoint that the lineage started from and owns
 <stateLocation>/schemas/<uid>/<version>.json     inferred schemas; the highest version applies
 """

@@ -136,6 +136,40 @@ def test_a_success_in_between_starts_the_count_again(batches: Any) -> None:
     assert batches.batch() == ["d"]
 
 
+@pytest.mark.parametrize("call", ["list drivers", "replace drivers"])
+def test_the_end_of_a_driver_that_cannot_be_recorded_is_recorded_again(batches: Any, call: str) -> None:
+    assert batches.batch() == ["a"]
+    fail(batches, call, 1)
+    batches.holder.close()
+    assert batches.driver().condition is Condition.STOPPED
+
+
+@pytest.mark.parametrize("takes_effect", [False, True])
+@pytest.mark.parametrize("call", ["create source.json", "create checkpoints", "create drivers"])
+def test_each_try_of_the_first_checkpoint_removes_the_one_before(
+    batches: Any, call: str, takes_effect: bool
+) -> None:
+    batches.store.takes_effect = takes_effect
+    fail(batches, call, 2)
+    assert batches.batch() == ["a"]
+    assert len({name.partition("/")[0] for name in batches.files()}) == 1
+
+
+def test_a_lineage_that_cannot_be_removed_at_once_is_removed_later(batches: Any) -> None:
+    create = batches.store.create
+
+    def fails_once(name: str, data: bytes, **given: Any) -> bool:
+        if "/checkpoints/" in name:
+            batches.store.create = create
+            fail(batches, "delete source.json", 1)
+            raise StateLocationError("no answer", remedy="wait") from TimeoutError("timed out")
+        return bool(create(name, data, **given))
+
+    batches.store.create = fails_once
+    assert batches.batch() == ["a"]
+    assert len({name.partition("/")[0] for name in batches.files()}) == 1
+
+
 def test_a_plan_that_cannot_be_read_is_read_again(batches: Any) -> None:
     batches.batch()
     batches.source_feed.extend(items("b"))

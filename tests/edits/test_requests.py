@@ -273,6 +273,27 @@ def test_an_edit_waits_while_the_state_that_it_needs_cannot_be_read(tmp_path: Pa
     assert edit["refused"] is None
 
 
+def test_edits_wait_for_one_before_them_whose_request_cannot_be_read_yet(tmp_path: Path) -> None:
+    feed = fed(tmp_path, "abcd")
+    feed.batches()
+    first = feed.ask("replay", splits=["a"])
+    second = feed.ask("replay", splits=["b"])
+    (file,) = (file for file in feed.request_files() if file.name.startswith(first))
+    request = file.rename(tmp_path / "request")
+    file.symlink_to(file.name)
+    assert feed.batch() is None
+    file.unlink()
+    request.rename(file)
+    assert sorted(feed.batch() or ()) == ["a", "b"]
+    assert [edit["request_id"] for edit in feed.history()] == [first, second]
+    third = feed.ask("replay", splits=["c"])
+    (file,) = (file for file in feed.request_files() if file.name.startswith(third))
+    file.unlink()
+    file.symlink_to(file.name)
+    feed.ask("replay", splits=["d"])
+    assert [feed.batch(), feed.batch(), feed.batch()] == [None, None, ["d"]], "it is given up then"
+
+
 class StartedFeed(Feed):
     """A feed that counts its starts, each of which discards what its discovery has begun to find."""
 
