@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -59,7 +60,10 @@ class _Ended(SpanProcessor):
 def _made(entry: EntryPoint) -> SpanExporter:
     kind: Callable[..., SpanExporter] = entry.load()
     has_own_session = any(os.environ.get(name) for name in _OWN_SESSION)
-    return kind(session=_session()) if entry.name == "otlp_proto_http" and not has_own_session else kind()
+    if entry.name == "otlp_proto_http" and not has_own_session:
+        with suppress(ImportError, TypeError):  # another version need not use requests
+            return kind(session=_session())
+    return kind()
 
 
 def _session() -> Any:

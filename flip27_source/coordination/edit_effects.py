@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, Generic
 
 import msgspec
@@ -192,12 +193,28 @@ class Editing(Generic[SplitT]):
         parts_of = {self._range_of(split)[0] for split in waiting.values()}
         return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone, parts_of)
 
-    def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
+    def drop(
+        self,
+        snapshot: Snapshot[SplitT],
+        split_ids: Collection[str],
+        newest: Mapping[str, int] = MappingProxyType({}),
+    ) -> Edited[SplitT]:
+        """Remove splits from the quarantine.
+
+        Args:
+            newest: by id, the last checkpoint whose parts of a split are meant; later parts stay.
+        """
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
-        found = {item.split.split_id for item in ledger.quarantined_as(wanted)}
-        kept = tuple(item for item in ledger.quarantined if item.split.split_id not in wanted)
+        found: set[str] = set()
+        kept = []
+        for item in ledger.quarantined:
+            name = item.split.split_id
+            if name in wanted and item.checkpoint_id <= newest.get(name, item.checkpoint_id):
+                found.add(name)
+            else:
+                kept.append(item)
         return Edited(
-            snapshot=replace(snapshot, ledger=replace(ledger, quarantined=kept)),
+            snapshot=replace(snapshot, ledger=replace(ledger, quarantined=tuple(kept))),
             changed=_in_order(split_ids, found),
             left_alone=dict.fromkeys(_in_order(split_ids, wanted - found), "is not quarantined"),
         )

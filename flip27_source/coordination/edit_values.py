@@ -62,7 +62,8 @@ class EditRequest(Edit):
     Attributes:
         lineage: the lineage that it applies to.
         split_ids: the selected splits; not for REPLAY and REWIND.
-        plans: REPLAY only: ids of splits by the name of the checkpoint whose batch contained them.
+        plans: REPLAY: ids of splits by the name of the checkpoint whose batch contained them. For a
+            QUARANTINE_DROP that of the newest batch that had a part of them; later parts are not dropped.
     """
 
     lineage: str

@@ -22,7 +22,7 @@ from ..coordination.checkpoints import CheckpointMetadata, Snapshot
 from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
-from ..errors import EditError, IncompatibleStateError, StateError, is_final, kept_words, said_of
+from ..errors import EditError, IncompatibleStateError, StateError, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..log import LOG
 from ..savepoints.requested_savepoints import RequestedSavepoints
@@ -36,6 +36,8 @@ from ..spans import part_of_current
 MAX_FAILED_READS = 3
 """After this number of failed reads a request is marked as failed; a single read may fail because of the
 network."""
+_MOST_PASSED = 360
+"""Over how many looks an edit is passed whose state cannot be read: each try discards begun discovery."""
 
 
 class Requests:
@@ -69,6 +71,8 @@ class Requests:
         self._left_alone: frozenset[str] = frozenset()
         self._unread: Counter[str] = Counter()
         self._edits_due: tuple[EditRequest, ...] = ()
+        # An edit whose state cannot be read, over how many looks it is passed, and how many are left.
+        self._waiting = ("", 0, 0)
         # Outcomes of edits that the next checkpoint records.
         self._applied: tuple[AppliedEdit, ...] = ()
         # Edits of the newest checkpoint, until it is known that they were not withdrawn.
@@ -118,7 +122,11 @@ class Requests:
             raise error
         edits = () if requests is None else requests.edits
         savepoints = () if requests is None else requests.savepoints
-        self._edits_due = tuple(item for item in edits if item.request_id not in self._edited)
+        due = tuple(item for item in edits if item.request_id not in self._edited)
+        waiting, passed, left = self._waiting
+        if due and due[0].request_id == waiting and left:
+            self._waiting, due = (waiting, passed, left - 1), ()
+        self._edits_due = due
         self._savepoints_due = tuple(item for item in savepoints if item.request_id not in self._answered)
 
     def has_edits(self) -> bool:
@@ -130,13 +138,17 @@ class Requests:
         """The state with all edits applied, in the order of their requests.
 
         An edit that fails is refused: if it stopped the query, it would stop it at every restart. Only if the
-        state that it needs cannot be read for a while, it and those after it wait for the next look.
+        state that it needs cannot be read for a while, it and those after it wait: for the next look, and
+        then for ever more of them.
         """
         for request in self._edits_due:
             try:
                 edited = self._apply(request, standing, state_after)
             except Exception as error:  # noqa: BLE001 - the reason is in the history
-                if may_pass(error) and not is_final(error):
+                if may_pass(error):
+                    waiting, passed, _ = self._waiting
+                    passed = min(2 * passed + 1, _MOST_PASSED) if waiting == request.request_id else 0
+                    self._waiting = (request.request_id, passed, passed)
                     LOG.warning(
                         "edit %s cannot be applied; this is tried again later: %s",
                         request.request_id, self._reason(error),

@@ -21,6 +21,7 @@ from ..coordination.edit_values import EditOperation, EditRequest
 from ..enumerator_mixins import NamedPosition, NamesPositions, PerformsActions
 from ..errors import EditError
 from ..file_systems.paths import redacted
+from ..file_systems.url_credentials import masked
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
 from ..state_tables.predicates import Predicate
@@ -142,10 +143,10 @@ def plan_on(
         request_id=str(uuid.uuid4()),
         lineage=copy.lineage.folder,
         operation=operation,
-        who=who or own_name(),
-        why=why,
+        who=masked(who or own_name()),  # what is stored has no password
+        why=masked(why),
         requested_us=time.time_ns() // 1000,
-        selected=str(selection),
+        selected=masked(str(selection)),
         position=fields_at(position, copy) if isinstance(position, NamedPosition) else position,
     )
     if operation is EditOperation.REWIND:
@@ -182,7 +183,7 @@ def _shown(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -
     changed = {change.split_id for change in changes if not change.is_left_alone}
     candidates = [item for item in candidates if item.split_id in changed]
     return EditPlan(
-        request=_selecting(request, candidates),
+        request=_until_now(copy, _selecting(request, candidates), candidates),
         changes=tuple(changes),
         notes=(
             *_notes(copy, request, candidates),
@@ -340,6 +341,21 @@ def _selecting(request: EditRequest, candidates: Iterable[Candidate]) -> EditReq
     return replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
 
 
+def _until_now(copy: StateCopy, request: EditRequest, candidates: Iterable[Candidate]) -> EditRequest:
+    """A drop of what is quarantined now: the parts of a split that come into quarantine later have its id."""
+    if request.operation is not EditOperation.QUARANTINE_DROP:
+        return request
+    newest: dict[str, CheckpointName] = {}
+    for item in candidates:
+        # Those of a checkpoint that is no longer retained are older than all others.
+        name = item.name or copy.line.names[0]
+        newest[item.split_id] = max(name, newest.get(item.split_id, name))
+    plans: dict[str, list[str]] = {}
+    for split_id, name in newest.items():
+        plans.setdefault(str(name), []).append(split_id)
+    return replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
+
+
 def _changes(
     copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
 ) -> list[Change]:
@@ -366,7 +382,7 @@ def _changes(
         left, listed = [], _listed(copy, candidates)
     for item in listed:
         if item.split in left:
-            changes.append(_change(item, f"{LEFT_ALONE}: an older one with this id is read first"))
+            changes.append(_change(item, f"{LEFT_ALONE}: {_AN_OLDER_ONE[request.operation]}"))
         elif item.split_id in changed:
             changes.append(_change(item, _then(copy, request, item, live_now.get(item.split_id))))
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
@@ -393,6 +409,10 @@ def _listed(copy: StateCopy, candidates: Iterable[Candidate]) -> list[Candidate]
     return [item for item in candidates if item.split_id in live_ids or newest[item.split_id] is item]
 
 
+_AN_OLDER_ONE = {
+    EditOperation.QUARANTINE_RETRY: "an older one with this id is read first",
+    EditOperation.QUARANTINE_DROP: "it was quarantined after the dry run",
+}
 _THEN = {
     EditOperation.SKIP: "is never read",
     EditOperation.REPLAY: "is read again as it was",

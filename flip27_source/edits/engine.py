@@ -59,7 +59,6 @@ class EditEngine:
         by_ids = {
             EditOperation.SKIP: editing.skip,
             EditOperation.QUARANTINE_RETRY: editing.retry,
-            EditOperation.QUARANTINE_DROP: editing.drop,
             EditOperation.FORGET: editing.forget,
         }
         match request.operation:
@@ -72,6 +71,13 @@ class EditEngine:
                 edited = editing.set_position(
                     standing, split_ids, lambda split: self._with_fields(split, fields)
                 )
+            case EditOperation.QUARANTINE_DROP:
+                newest = {
+                    split_id: _name(name).checkpoint_id
+                    for name, ids in request.plans.items()
+                    for split_id in ids
+                }
+                edited = editing.drop(standing, split_ids, newest)
             case operation:
                 edited = by_ids[operation](standing, split_ids)
         done = AppliedEdit.of(request, changed=edited.changed)

@@ -6,19 +6,24 @@ A listener feeds it. Knows nothing of Spark except its checkpoints.
 from __future__ import annotations
 
 import atexit
+import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from ..errors import StateLocationError
 from ..log import LOG
-from ..snapshots.locations import find_lineages, normal_location
+from ..snapshots.locations import Lineage, find_lineages, normal_location
 from ..snapshots.spark_checkpoint import query_id_of
-from ..snapshots.store import open_store
+from ..snapshots.store import Store, open_store
 from ..snapshots.task_failures import keep_error
 
 _MOST_WAITING = 10
 """Threads of a checkpoint location that wait for a store that does not answer while queries fail often."""
+_OF_A_TAKEOVER = re.compile(r"\b(?:StaleDriverError: |CONCURRENT_STREAM_LOG_UPDATE\b)")
+"""Errors of flip27 and of Spark with which a run ends because another one has its checkpoint."""
 _PATIENCE_S = 5.0
 """How long the end of the program waits for them."""
 
@@ -54,6 +59,8 @@ class QueryFailures:
 
     def terminated(self, query_id: str, run_id: str, exception: str) -> None:
         """A run of a query has ended with an exception, of which this is Spark's text."""
+        if _OF_A_TAKEOVER.search(exception):
+            return  # the newest batch is that of the other run
         for location in self._checkpoints:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             given = (location, query_id, run_id, exception)
@@ -72,31 +79,42 @@ class QueryFailures:
             thread.join(max(0.0, until_s - time.monotonic()))
 
     def _keep(self, location: str, query_id: str, run_id: str, exception: str) -> None:
-        try:
+        with _logged(query_id):
             checkpoint = open_store(location, self._storage)
             if query_id_of(checkpoint) != query_id:
                 return
-            lineages = find_lineages(location, self._storage, state_locations=self._states, even_missing=True)
-            for lineage in lineages:
-                store, batches = lineage.store(self._storage), lineage.batches or ()
-                if lineage.held or not batches or batches[-1].committed:
-                    continue
-                if store is None:
-                    LOG.warning(
-                        "query %s has failed, and %s is not below %s: add its place to state_locations",
-                        query_id,
-                        lineage.name,
-                        checkpoint.location,
-                    )
-                    continue
-                keep_error(
-                    store,
-                    lineage.folder,
-                    batches[-1].name,
-                    error=exception,
-                    secrets=self._storage,
-                    # Of a later run, the newest driver is another one.
-                    unless=lambda: self._runs.get(query_id, run_id) != run_id,
-                )
-        except Exception as error:  # noqa: BLE001 - no listener may fail
-            LOG.warning("the state does not have why query %s has failed: %s", query_id, error)
+            for lineage in find_lineages(
+                location, self._storage, state_locations=self._states, even_missing=True
+            ):
+                with _logged(query_id):
+                    self._keep_in(lineage, checkpoint, query_id, run_id, exception)
+
+    def _keep_in(
+        self, lineage: Lineage, checkpoint: Store, query_id: str, run_id: str, exception: str
+    ) -> None:
+        batches = lineage.batches or ()
+        if lineage.held or not batches or batches[-1].committed:
+            return
+        store = lineage.store(self._storage)
+        if store is None:
+            raise StateLocationError(
+                f"{lineage.name} is not below {checkpoint.location}",
+                remedy="add its place to state_locations of listener_for",
+            )
+        keep_error(
+            store,
+            lineage.folder,
+            batches[-1].name,
+            error=exception,
+            secrets=self._storage,
+            # Of a later run, the newest driver is another one.
+            unless=lambda: self._runs.get(query_id, run_id) != run_id,
+        )
+
+
+@contextmanager
+def _logged(query_id: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - no listener may fail
+        LOG.warning("the state does not have why query %s has failed: %s", query_id, error)

@@ -13,6 +13,7 @@ from .driver_epochs import (
     MISSED_RENEWALS,
     RENEWED_EVERY_MS,
     Driver,
+    DriverRecord,
     ListedDrivers,
     is_gone,
     listed_drivers,
@@ -141,10 +142,11 @@ def _with_failed_start(store: Store, lineage: str, found: DriverCondition) -> Dr
     if found.condition is Condition.RUNNING:
         return found
     start = read_failed_start(store, lineage, found.driver.epoch)
-    if start is None or start.ended_ms is None or start.ended_ms < (found.said_ms or 0):
+    if start is None or start.ended_ms is None or start.after_ms != found.said_ms:
         return found  # the driver was alive then, and went on
+    record: DriverRecord = start
     if found.driver.record is not None:
-        start = msgspec.structs.replace(
+        record = msgspec.structs.replace(
             found.driver.record,
             host=start.host,
             process=start.process,
@@ -153,7 +155,7 @@ def _with_failed_start(store: Store, lineage: str, found: DriverCondition) -> Dr
             error=start.error,
             remedy=start.remedy,
         )
-    driver = found.driver._replace(record=start)
+    driver = found.driver._replace(record=record)
     if found.condition is Condition.UNKNOWN:
         return found._replace(driver=driver)
     return DriverCondition(driver, Condition.FAILED, start.ended_ms, start.ended_ms, found.is_doubtful)

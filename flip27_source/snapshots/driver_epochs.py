@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -109,12 +109,22 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         at = datetime_or_none(newest.at_ms)
         return newest.error if at is None else f"{at.isoformat(timespec='seconds')} {newest.error}"
 
-    def ended(self, now_ms: int | None, error: BaseException | None) -> DriverRecord:
+    def ended(self, now_ms: int | None, error: BaseException | None) -> Self:
         """The record after the driver's end; the same if it is known to have ended, or has not (None)."""
         if self.ended_ms is not None or now_ms is None:
             return self
         text, remedy = (None, None) if error is None else kept_parts(error)
         return msgspec.structs.replace(self, ended_ms=now_ms, error=text, remedy=remedy)
+
+
+class FailedStart(DriverRecord, frozen=True, kw_only=True, omit_defaults=True):
+    """A run that was to follow a driver, and has ended before it drove.
+
+    Attributes:
+        after_ms: what that driver had said last, by its own clock: clocks of two hosts cannot be compared.
+    """
+
+    after_ms: int | None = None
 
 
 class Driver(NamedTuple):
@@ -133,10 +143,12 @@ def keep_failed_start(
     store: Store, lineage: str, started_ms: int, now_ms: int, error: BaseException, process: int
 ) -> None:
     """Record the error of a run that has ended before it drove a lineage, beside the newest driver."""
-    newest = listed_drivers(store, lineage).newest
-    if newest:  # otherwise nothing may be there any more
-        start = DriverRecord(host=_host(), process=process, started_ms=started_ms).ended(now_ms, error)
-        store.replace(file_names.failed_start_file(lineage, newest), _encoded(start))
+    listed = listed_drivers(store, lineage)
+    if listed.newest:  # otherwise nothing may be there any more
+        after_ms = said_ms(listed, read_record(store, lineage, listed.newest))
+        start = FailedStart(host=_host(), process=process, started_ms=started_ms, after_ms=after_ms)
+        file = file_names.failed_start_file(lineage, listed.newest)
+        store.replace(file, _encoded(start.ended(now_ms, error)))
 
 
 def drivers(store: Store, lineage: str) -> Iterator[Driver]:
@@ -405,22 +417,30 @@ def listed_drivers(store: Store, lineage: str) -> ListedDrivers:
     )
 
 
+def said_ms(listed: ListedDrivers, record: DriverRecord | None) -> int | None:
+    """When the newest driver, whose record this is, has ended or last said that it is alive."""
+    return listed.last_said_ms if record is None or record.ended_ms is None else record.ended_ms
+
+
 def _encoded(record: DriverRecord) -> bytes:
     return msgspec.json.encode(record, order="sorted")
 
 
 def read_record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
-    return _decoded(store, file_names.driver_file(lineage, epoch))
+    return _decoded(store, file_names.driver_file(lineage, epoch), DriverRecord)
 
 
-def read_failed_start(store: Store, lineage: str, epoch: int) -> DriverRecord | None:
-    """What is kept of a run that was to follow the driver of this epoch, and has ended before it drove."""
-    return _decoded(store, file_names.failed_start_file(lineage, epoch))
+def read_failed_start(store: Store, lineage: str, epoch: int) -> FailedStart | None:
+    """What is kept of a run that was to follow the driver of this epoch."""
+    return _decoded(store, file_names.failed_start_file(lineage, epoch), FailedStart)
 
 
-def _decoded(store: Store, file: str) -> DriverRecord | None:
+RecordT = TypeVar("RecordT", bound=DriverRecord)
+
+
+def _decoded(store: Store, file: str, kind: type[RecordT]) -> RecordT | None:
     try:
-        return decode_json(store.read_surely(file), DriverRecord)
+        return decode_json(store.read_surely(file), kind)
     except (MissingStateError, CorruptStateError, msgspec.MsgspecError):
         return None
 

@@ -12,6 +12,7 @@
   requests/<uuid>.json                       edits and savepoints that wait for the next batch boundary
   requests/<uuid>.failed.json                why a request failed
   drivers/<epoch>.json                       the driver of an epoch; the highest epoch drives the lineage
+  drivers/<epoch>.failed.json                why a run that came after that driver ended before it drove
   drivers/<epoch>.<time>.alive               the driver was alive at that time, in ms; deleted at its end
   claim.json                                 the savepoint that the lineage started from and owns
 <stateLocation>/schemas/<uid>/<version>.json     inferred schemas; the highest version applies

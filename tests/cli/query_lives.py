@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from flip27_source.executor.failed_tasks import recorded
 from flip27_source.executor.split_read import Item
+from flip27_source.metrics.query_failures import QueryFailures
 from flip27_source.reader import SourceReaderContext
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import Store
@@ -22,7 +24,20 @@ from flip27_source.testing.steps import Crashed, Step
 from flip27_source.testing.tasks import Speculation
 from tests.ui.queries import DiskQuery
 
-_ACTS = ("land", "land", "land damaged", "damage", "batch", "batch", "batch", "plan", "read", "stop", "kill")
+_ACTS = (
+    "land",
+    "land",
+    "land damaged",
+    "damage",
+    "batch",
+    "batch",
+    "batch",
+    "plan",
+    "read",
+    "sink",
+    "stop",
+    "kill",
+)
 _POLICIES = ("fail", "quarantine", "ignore")
 
 
@@ -94,7 +109,7 @@ class Life:
         """Do one thing that may happen to a query, and log what Spark logs."""
         act = self.chance.choice(_ACTS)
         self.engine.now_ms += 1000
-        if act in ("batch", "plan", "read") and not self.engine.is_alive:
+        if act in ("batch", "plan", "read", "sink") and not self.engine.is_alive:
             act = "restart"
             self._before, self._epoch_before, self._ended = self.truth, self._epoch, None
             self.engine.restart(
@@ -107,7 +122,7 @@ class Life:
                 self.query.land(f"{self._landed}.parquet", rows=3 if act == "land" else None)
             case "damage":
                 self._damage()
-            case "batch" | "plan" | "read":
+            case "batch" | "plan" | "read" | "sink":
                 self._run(act)
             case "stop" if self.engine.is_alive:
                 self.engine.stop()
@@ -134,15 +149,31 @@ class Life:
                 speculation = self.chance.choice([None, None, *Speculation])
                 engine.run_batch(actions=self.chance.choice([1, 1, 2]), speculation=speculation)
             elif engine.logs.has_uncommitted or engine.trigger():
-                for task in engine.partitions() if act == "read" else ():
+                for task in engine.partitions() if act != "plan" else ():
                     list(engine.attempt(task))
+                if act == "sink":
+                    raise OSError("the sink is full")
         except Crashed:
             self._killed()
         except Exception as error:  # noqa: BLE001 - the query ends on it
             self.told.append(f"{type(error).__name__}: {error}")
-            engine.stop()
-            self._ended = "failed", type(error).__name__
+            listens = self.chance.random() < 0.7
+            ends = [*([partial(self._tell, error)] if listens else []), engine.stop]
+            self.chance.shuffle(ends)
+            for end in ends:
+                end()
+            is_known = listens or not isinstance(error, OSError)
+            self._ended = ("failed", type(error).__name__) if is_known else ("stopped", None)
         engine.itinerary.crash_points.clear()
+
+    def _tell(self, error: Exception) -> None:
+        """As the listener does, with Spark's text of the exception."""
+        self.told.append("the listener tells it")
+        self.query.log()
+        failures = QueryFailures([str(self.query.checkpoint)], [], {})
+        text = f"PythonException: Traceback (most recent call last):\nsome.{type(error).__name__}: {error}\n"
+        failures.terminated("00000000-0000-0000-0000-000000000000", "run", text)
+        failures.wait()
 
     def _killed(self) -> None:
         """Nobody hears of its driver any more; it may have been killed before it could say that it lives."""

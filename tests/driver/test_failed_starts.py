@@ -51,13 +51,28 @@ def test_a_query_that_cannot_start_with_its_options_has_failed_and_says_why(tmp_
 def test_a_start_that_fails_beside_a_query_that_runs_says_nothing_of_it(tmp_path: Path) -> None:
     query = two_batches(tmp_path)
     (lineage,) = (file.name for file in query.checkpoint.glob("flip27/files-*"))
-    store, now_ms = LocalStore(str(query.checkpoint / "flip27")), round(time.time() * 1000)
-    running = DriverEpoch(store, lineage, now_ms, at=str(query.at), is_renewed=True)
+    store, later_ms = LocalStore(str(query.checkpoint / "flip27")), time.time_ns() // 1_000_000 + 30_000
+    running = DriverEpoch(store, lineage, later_ms, at=str(query.at), is_renewed=True)
     with pytest.raises(IncompatibleStateError):
         started(query, query.at, fileNameOnly="true")
     assert shown(query)["condition"] == "running"
+    running.end(later_ms + 1)
+    assert (shown(query)["condition"], shown(query)["error"]) == ("stopped", None)
+
+
+@pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
+def test_what_came_last_is_known_whatever_the_clocks_say(tmp_path: Path, skew_ms: int) -> None:
+    query = two_batches(tmp_path)
+    (lineage,) = (file.name for file in query.checkpoint.glob("flip27/files-*"))
+    store, now_ms = LocalStore(str(query.checkpoint / "flip27")), round(time.time() * 1000) + skew_ms
+    running = DriverEpoch(store, lineage, now_ms, at=str(query.at), is_renewed=True)
+    with pytest.raises(IncompatibleStateError):
+        started(query, query.at, fileNameOnly="true")
     running.end(now_ms + 1)
     assert (shown(query)["condition"], shown(query)["error"]) == ("stopped", None)
+    with pytest.raises(IncompatibleStateError):
+        started(query, query.at, fileNameOnly="true")
+    assert shown(query)["condition"] == "failed"
 
 
 def test_a_start_that_finds_no_state_leaves_none(tmp_path: Path) -> None:

@@ -10,17 +10,20 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source import edits
+from flip27_source.edits.state_copy import StateCopy
 from flip27_source.enumerators.files.cleaning import PartlyRead
 from flip27_source.enumerators.files.forgotten_files import forgotten
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
 from flip27_source.errors import EditError
 from flip27_source.segment import Segment
+from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import Crashed, Step
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_ranges_read_again import NUMBERS, Numbers
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
+from tests.edits.partitions import Unreadable, partitions
 from tests.s3_server import S3Bucket
 from tests.toy_sources import FEEDS, EchoReader, Feed, Fragile, Item, Shelf, items
 
@@ -333,6 +336,22 @@ def test_a_quarantined_split_can_be_retried_or_dropped(tmp_path: Path) -> None:
     source.engine.restart()
     with pytest.raises(EditError, match="no split that is quarantined"):
         source.plan("quarantine retry", glob="*")
+
+
+def test_only_the_ranges_that_were_quarantined_at_the_dry_run_are_dropped(tmp_path: Path) -> None:
+    source = partitions(tmp_path, Unreadable, onSplitError="quarantine", taskReports="always")
+    source.batch()
+    plan = source.plan("quarantine drop", splits=["orders/0"])
+    assert [change.then for change in plan.changes] == ["is never read"] * 2
+    source.batch()
+    edits.submit(plan)
+    source.batch()
+    (lineage,) = find_lineages(source.state, {})
+    left = StateCopy(lineage, {}).standing.ledger.quarantined
+    assert [item.split.next for item in left] == [20, 30]
+    source.ask("quarantine drop", splits=["orders/0"])
+    source.batch()
+    assert [item.split.next for item in StateCopy(lineage, {}).standing.ledger.quarantined] == [40]
 
 
 def test_a_repaired_quarantined_file_is_read_after_it_is_dropped_and_forgotten(tmp_path: Path) -> None:

@@ -41,6 +41,23 @@ def rows(edited: Edited) -> list[Any]:
     return sorted(row[0] for row in edited.engine.rows)
 
 
+def test_passwords_in_the_words_of_an_author_are_not_stored(tmp_path: Path) -> None:
+    source = fed(tmp_path)
+    source.batch()
+    plan = edits.plan(
+        "replay",
+        state=source.state,
+        glob="*",
+        why="as on https://ann:hunter2@host/?sig=hunter3",
+        who="ftp://b:hunter4@c",
+    )
+    edits.submit(plan)
+    source.batch()
+    assert (plan.request.why, plan.request.who) == ("as on https://host/?sig=***", "ftp://c")
+    stored = [path.read_bytes() for path in Path(source.state).rglob("*") if path.is_file()]
+    assert not [data for data in stored if b"hunter" in data]
+
+
 def test_a_replay_happens_once_wherever_the_query_dies(tmp_path: Path) -> None:
     def begun(folder: Path) -> Edited:
         feed = fed(folder, "abcd")
@@ -254,6 +271,35 @@ def test_an_edit_waits_while_the_state_that_it_needs_cannot_be_read(tmp_path: Pa
     assert source.batches() == [["c", "d"], ["e", "f"]]
     (edit,) = source.history(of_the_line=True)
     assert edit["refused"] is None
+
+
+class StartedFeed(Feed):
+    """A feed that counts its starts, each of which discards what its discovery has begun to find."""
+
+    starts = 0
+
+    def start(self) -> None:
+        type(self).starts += 1
+
+
+def test_an_edit_that_waits_for_long_leaves_discovery_its_time(tmp_path: Path) -> None:
+    FEEDS["edited"] = items(*"abcdef")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    source = Edited(tmp_path, options, enumerator=StartedFeed, reader=EchoReader, schema=IDS)
+    source.batches()
+    asked = source.ask("rewind", to_checkpoint=1)
+    (file,) = Path(source.state).glob("*/checkpoints/1-*")
+    document = file.rename(tmp_path / "document")
+    file.symlink_to(file.name)
+    StartedFeed.starts = 0
+    for _ in range(100):
+        assert source.batch() is None
+    assert 2 <= StartedFeed.starts < 10
+    file.unlink()
+    document.rename(file)
+    edits.withdraw(asked, state=source.state)
+    source.ask("replay", splits=["f"])
+    assert source.batch() == ["f"], "only the edit that has waited is put off"
 
 
 def test_a_refused_edit_does_not_count_as_applied(tmp_path: Path) -> None:

@@ -113,6 +113,28 @@ def test_an_error_is_that_of_its_run(tmp_path: Path) -> None:
     assert (failing.shown()["condition"], failing.shown()["error"]) == ("stopped", None)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "StaleDriverError: another driver (process 1 on a) has taken over files-1 in /s: its epoch is 2",
+        "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.",
+    ],
+)
+def test_a_run_whose_checkpoint_another_one_has_taken_over_says_nothing_of_that_one(
+    tmp_path: Path, said: str
+) -> None:
+    failing = FailingQuery.begun(tmp_path)
+    first = failing.holder
+    failing.holder = CoordinatorHolder(failing.query.source, Boundedness.CONTINUOUS_UNBOUNDED)
+    failing.holder.plan(INITIAL, failing.query.at)
+    told(failing, text_of_task(said))
+    first.close()
+    assert failing.kept == []
+    told(failing, OF_A_SINK)
+    failing.holder.close()
+    assert failing.shown()["error"] == "ValueError: the sink is full"
+
+
 def test_all_sources_of_the_query_are_told_except_those_whose_state_is_in_sparks_log(tmp_path: Path) -> None:
     failing = FailingQuery.begun(tmp_path)
     elsewhere = str(tmp_path / "elsewhere")

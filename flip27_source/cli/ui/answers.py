@@ -23,15 +23,15 @@ from .sources import ANSWER_S, LATE_S
 T = TypeVar("T")
 
 NOT_FOUND, FAILED = 404, 500
-_MOST_AT_ONCE = 4
-"""How many requests for a place have a thread; the others wait without one."""
+_MOST_AT_ONCE, _MOST_OF_ALL = 4, 32
+"""How many requests for a place, and for the page of all, have a thread; the others wait without one."""
 
 
 class Answers:
     def __init__(self, pages: Pages, now: Callable[[], dt.datetime]) -> None:
         self._pages = pages
         self._now = now
-        self._elsewhere = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._elsewhere = asyncio.Semaphore(_MOST_OF_ALL)
         self._turns = {str(place.number): asyncio.Semaphore(_MOST_AT_ONCE) for place in pages.sources.places}
 
     def page(self, make: Callable[[Request], str]) -> Callable[[Request], Awaitable[Response]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from flip27_source.errors import Flip27Error, StateLocationError
 from flip27_source.file_systems.paths import redacted
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.log import LOG
 from flip27_source.snapshots.driver_epochs import WrittenCheckpoint
 from flip27_source.snapshots.file_names import CheckpointName
@@ -177,7 +178,8 @@ class Watched:
         try:
             asking.look_into_sources(given, now, only)
         except Flip27Error as error:  # the pages show that the state cannot be read
-            LOG.warning("%s: no look into its sources: %s", self.location, error)
+            said = Hidden(given).in_text(str(error))
+            LOG.warning("%s: no look into its sources: %s", self.location, said)
         self._watcher.looked.update(asking.looked)
 
     @property
