@@ -77,7 +77,7 @@ def _forms(secret: str) -> set[str]:
 def _readings(text: str) -> Iterator[tuple[str, Sequence[int]]]:
     """The text as encodings say, each with where its characters begin in the given text."""
     level: list[tuple[str, Sequence[int]]] = [(text, range(len(text) + 1))]
-    seen = {text}
+    seen = set()
     yield from level
     for _ in range(_DEPTH):
         further: list[tuple[str, Sequence[int]]] = []
@@ -85,9 +85,12 @@ def _readings(text: str) -> Iterator[tuple[str, Sequence[int]]]:
             for mark, pattern, decode in _ENCODINGS:
                 if mark in read:
                     decoded, starts = _decoded(read, pattern, decode)
-                    if decoded not in seen:
-                        seen.add(decoded)
-                        further.append((decoded, [at[start] for start in starts]))
+                    places = [at[start] for start in starts]
+                    # Encodings in another order may say the same, of longer parts of the text.
+                    reading = (decoded, hash(tuple(places)))
+                    if decoded != read and reading not in seen:
+                        seen.add(reading)
+                        further.append((decoded, places))
         yield from further
         level = further
 

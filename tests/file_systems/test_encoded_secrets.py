@@ -9,7 +9,7 @@ from unicodedata import normalize
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flip27_source.file_systems.encoded_secrets import EncodedSecrets
@@ -25,6 +25,7 @@ ESCAPES: dict[str, Callable[[str], str]] = {
 LETTERS = "aB3 %&\\\"'+/=<;é€\U0001f511#xu"
 
 
+@example("3333333\\", [("\\", set()), ("%", {7}), ("\\", set())])
 @given(
     secret=st.text(LETTERS, min_size=8, max_size=12).filter(lambda text: text.strip() == text),
     layers=st.lists(st.tuples(st.sampled_from(sorted(ESCAPES)), st.sets(st.integers(0, 40))), max_size=3),
