@@ -135,9 +135,10 @@ def submit_all(plans: Sequence[EditPlan]) -> Iterator[str]:
                 if not done:
                     raise
                 raise EditError(
-                    f"{done} of {len(plans)} edits were submitted and wait; the next one failed: {error.what}",
-                    remedy="withdraw those that wait (flip27 edit list) before you submit all of them again; or, "
-                    "on the page, confirm the same dry run again, which submits the others",
+                    f"{done} of {len(plans)} edits were submitted and wait; the next one failed: "
+                    + error.what,
+                    remedy="withdraw those that wait (flip27 edit list) before you submit all of them again; "
+                    "or, on the page, confirm the same dry run again, which submits the others",
                 ) from error
         yield request.request_id
 

@@ -158,8 +158,9 @@ def write_savepoint(
     data = stored.document_bytes(name)
     document = decode_document(data, name)
     folder = savepoint_folder(name, None if query is None else query.batch)
+    sizes = document.segment_bytes
     for segment in document.segments:
-        size = document.segment_bytes.get(segment)
+        size = sizes.get(segment)
         packed = stored.packed_segment(segment, size)
         check_packed(segment, packed, size)
         target.ensure(file_names.segment_file(folder, segment), packed)

@@ -176,10 +176,11 @@ class StoredLineage:
             return None
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        sizes = document.segment_bytes
+        segments = document.raw.segments
 
         def load(name: str) -> bytes:
-            return unpack_segment(name, self.packed_segment(name, sizes.get(name)), sizes.get(name))
+            size = segments[name].bytes if name in segments else None
+            return unpack_segment(name, self.packed_segment(name, size), size)
 
         return load
 

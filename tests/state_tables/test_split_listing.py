@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,18 @@ def test_a_cursor_of_a_batch_that_was_cleaned_up_finds_nothing(history: History)
 def test_the_view_of_one_split_reads_only_splits_that_contain_its_name(history: History) -> None:
     (row,) = VIEWS["splits"].rows(history, Predicate(text="/17.txt"))
     assert (Path(row["split_id"]).name, row["status"], row["last_checkpoint"]) == ("17.txt", "finished", 2)
+
+
+def test_reading_a_segment_does_not_look_through_all_segments_of_its_document(history: History) -> None:
+    """A batch of n tasks has n segments: reading each would look n times n times."""
+
+    class NotListed(dict[str, Any]):
+        def items(self) -> Any:
+            raise AssertionError("all segments are looked through")
+
+    newest = history.newest()
+    assert newest is not None
+    name, document = newest
+    raw = msgspec.structs.replace(document.raw, segments=NotListed(document.raw.segments))
+    splits = history.raw_splits(name, replace(document, raw=raw), raw.plan[0].splits)
+    assert splits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from flip27_source.cli.commands import FileSystem
 from flip27_source.cli.state.rows import Place, StoredState
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.errors import StateLocationError
+from flip27_source.snapshots.locations import find_lineages
 from flip27_source.snapshots.store import LocalStore
 from tests.cli.command_line import flip27
 from tests.deadline import until
@@ -146,7 +148,9 @@ def test_a_split_whose_shift_was_submitted_is_not_shifted_again_with_the_others(
         with monkeypatch.context() as failing:
             failing.setattr(LocalStore, "create", until_full)
             answer = page.post("confirm", confirmed)
-            assert "1 of 2 edits were submitted and wait; the next one failed: no space is left" in answer.text
+            assert (
+                "1 of 2 edits were submitted and wait; the next one failed: no space is left" in answer.text
+            )
         source.ask("set-position", splits=["orders/2"], position={"next": 50})
         answer = page.post("confirm", confirmed)
         assert "1 of 2 edits were submitted; of the others: another edit was submitted" in answer.text
@@ -528,6 +532,37 @@ def test_a_split_whose_name_contains_a_secret_cannot_be_ticked_and_is_in_no_form
         form = Editor(site).form("skip")
     assert secret not in form
     assert len(boxes(form)) == 3
+
+
+def test_a_secret_that_is_a_word_of_the_page_or_part_of_a_name_of_a_source_breaks_no_link_or_form(
+    source: Edited,
+) -> None:
+    (lineage,) = find_lineages(source.state, {})
+    words = re.compile("|".join((re.escape(lineage.name[:-6]), "replay", "[0-9a-f]{3}")))
+    with served(
+        pages_of([Path(source.state)], lambda text: words.sub("***", text)), allow_edits=True
+    ) as site:
+        page = Editor(site)
+        at = page.sent("dry-run", operation="replay", which="all", why="a test")
+        for view in (
+            "batches",
+            "splits",
+            "progress",
+            "checkpoints",
+            "edits",
+            "savepoints",
+            "edit?operation=replay",
+        ):
+            text = site.get(f"{page.path}/{view}").text
+            targets = re.findall('(?:href|action)="(/s/[^"]*)"', text)
+            assert targets
+            assert [to for to in targets if not to.startswith(f"{page.path}/")] == []
+            assert {
+                *re.findall('name="(?:operation|form|before|after)" value="([^"]*[*][^"]*)"', text)
+            } == set()
+        shown = site.get(at).text
+        assert f'value="{at.partition("id=")[2]}"' in shown
+        assert "replay 2" in text_of(shown)
 
 
 def test_a_state_that_cannot_be_edited_says_so(tmp_path: Path) -> None:

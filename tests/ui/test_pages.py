@@ -74,6 +74,8 @@ def test_a_checkpoint_that_was_gone_back_from_has_no_tasks_of_the_one_with_its_n
         batches = {text_of(shown.get(link).text) for link in links(listed, "/batch?checkpoint=2-")}
     reported = {re.search("Reports ([01] of 1)", text)[1] for text in batches if "Reports" in text}  # type: ignore[index]
     assert reported == {"0 of 1", "1 of 1"}
+    drawn = {re.search("enumerator (. [01] of 1) reported", text)[1] for text in batches if "Reports" in text}  # type: ignore[index]
+    assert drawn == {"\u2013 0 of 1", "✓ 1 of 1"}
     query.engine.stop()
 
 

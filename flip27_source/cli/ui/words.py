@@ -28,7 +28,11 @@ _MOST_BYTES_SHOWN, _MOST_BYTES_READ = 256, 4096
 
 
 def finalizer(hide: Callable[[str], str]) -> Callable[[Any], Any]:
-    """What templates do with each value before it is escaped; ``hide`` masks secrets."""
+    """What templates do with each value before it is escaped; ``hide`` masks secrets.
+
+    Names, ids and words of our own, which browsers send back, pass as they are: templates escape them with
+    ``| e``. A secret may be the name of a source, or a part of an id.
+    """
 
     def text(value: Any) -> Any:
         if hasattr(value, "__html__"):
