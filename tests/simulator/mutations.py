@@ -311,7 +311,7 @@ def late_reports_are_not_collected(*_: Any) -> list[Any]:
 @mutation
 @around(DelayedActions, "__init__")
 def a_restart_forgets_the_actions_that_wait(
-    init: Any, self: DelayedActions, delay_ms: int | None = None, stored: Any = None, _: Any = ()
+    init: Any, self: DelayedActions, delay_ms: int | None = None, stored: Any = None, restored: Any = ()
 ) -> None:
     init(self, delay_ms, stored)
 
