@@ -379,10 +379,11 @@ class MicroBatchEngine(SparkQuery):
         if not self._driver.is_alive:
             raise Crashed("the query has ended or was killed: call restart()")
         try:
-            yield
+            try:
+                yield
+            except Exception:
+                self.stop()
+                raise
         except Killed as killed:
             self._driver.kill()
             raise Crashed(f"the driver was killed: {killed.where}") from killed
-        except Exception:
-            self.stop()
-            raise

@@ -352,3 +352,21 @@ def test_a_discovery_that_crashes_kills_the_driver() -> None:
     with pytest.raises(Crashed, match="crash at discover"):
         engine.run_batch()
     assert all_rows_after_restart(engine) == [(1,)]
+
+
+def test_a_driver_can_be_killed_while_an_error_ends_its_query(tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.txt").write_text("a\n")
+    state = str(tmp_path / "state")
+    engine = MicroBatchEngine(
+        {"enumerator": "files", "reader": "text", "path": str(landing), "stateLocation": state}
+    )
+    engine.process_all_available()
+    landing.rename(tmp_path / "moved")
+    engine.crash_at(Step.STATE_WRITE, batch_id=engine.logs.next_batch_id)
+    with pytest.raises(Crashed, match="the driver was killed: STATE_WRITE"):
+        engine.run_batch()
+    (tmp_path / "moved").rename(landing)
+    (landing / "b.txt").write_text("b\n")
+    assert all_rows_after_restart(engine) == [("a",), ("b",)]
