@@ -6,11 +6,11 @@ A listener feeds it. Knows nothing of Spark except its checkpoints.
 from __future__ import annotations
 
 import atexit
+import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import StateLocationError
@@ -18,14 +18,14 @@ from ..log import LOG
 from ..snapshots.locations import Lineage, find_lineages, normal_location
 from ..snapshots.spark_checkpoint import query_id_of
 from ..snapshots.store import Store, open_store
-from ..snapshots.task_failures import keep_error
+from ..snapshots.task_failures import keep_error, only_logged
 
 _MOST_WAITING = 10
 """Threads of a checkpoint location that wait for a store that does not answer while queries fail often."""
+_PATIENCE_S = 5.0
+"""How long the end of the program waits for such threads."""
 _OF_A_TAKEOVER = re.compile(r"\b(?:StaleDriverError: |CONCURRENT_STREAM_LOG_UPDATE\b)")
 """Errors of flip27 and of Spark with which a run ends because another one has its checkpoint."""
-_PATIENCE_S = 5.0
-"""How long the end of the program waits for them."""
 
 
 class QueryFailures:
@@ -79,14 +79,14 @@ class QueryFailures:
             thread.join(max(0.0, until_s - time.monotonic()))
 
     def _keep(self, location: str, query_id: str, run_id: str, exception: str) -> None:
-        with _logged(query_id):
+        with only_logged(f"query {query_id}", self._storage, logging.WARNING):
             checkpoint = open_store(location, self._storage)
             if query_id_of(checkpoint) != query_id:
                 return
             for lineage in find_lineages(
                 location, self._storage, state_locations=self._states, even_missing=True
             ):
-                with _logged(query_id):
+                with only_logged(f"query {query_id}", self._storage, logging.WARNING):
                     self._keep_in(lineage, checkpoint, query_id, run_id, exception)
 
     def _keep_in(
@@ -110,11 +110,3 @@ class QueryFailures:
             # Of a later run, the newest driver is another one.
             unless=lambda: self._runs.get(query_id, run_id) != run_id,
         )
-
-
-@contextmanager
-def _logged(query_id: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - no listener may fail
-        LOG.warning("the state does not have why query %s has failed: %s", query_id, error)

@@ -6,11 +6,12 @@ Nothing depends on it.
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -70,15 +71,11 @@ def at_batch(
     """
 
     def on_thread() -> None:
-        try:
+        with only_logged("a batch", secrets):
             store = open_state()
             # A path may name another disk on another host; nothing may be left there.
             if not isinstance(store, LocalStore) or store.has(file_names.checkpoint_file(*document)):
                 act(store, *document)
-        except Exception as failed:  # noqa: BLE001 - nothing depends on it
-            LOG.info(
-                "the state does not have why a batch has failed: %s", Hidden(secrets).in_text(str(failed))
-            )
 
     thread = threading.Thread(target=on_thread, daemon=True)
     try:
@@ -87,6 +84,16 @@ def at_batch(
         LOG.info("the state does not have why a batch has failed: %s", error)
     else:
         thread.join(_PATIENCE_S)
+
+
+@contextmanager
+def only_logged(of: str, secrets: Mapping[str, Any], level: int = logging.INFO) -> Iterator[None]:
+    """Log an error, without secrets: nothing depends on whether the failure of ``of`` is stored."""
+    try:
+        yield
+    except Exception as failed:  # noqa: BLE001 - as above
+        said = Hidden(secrets).in_text(str(failed))
+        LOG.log(level, "the state does not have why %s has failed: %s", of, said)
 
 
 def keep_error(

@@ -212,6 +212,17 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
     failing.holder.close()
 
 
+def test_no_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    secret = "a-key-of-the-storage"
+    (tmp_path / secret).write_text("a file")
+    failures = QueryFailures([str(tmp_path / secret / "checkpoint")], [], {"secret": secret})
+    with caplog.at_level(logging.WARNING):
+        failures.terminated(QUERY, "run", OF_A_SINK)
+        failures.wait()
+    assert "the state does not have why query" in caplog.text
+    assert secret not in caplog.text
+
+
 def test_a_store_that_does_not_answer_holds_neither_the_listener_nor_what_other_queries_need(
     tmp_path: Path,
 ) -> None:

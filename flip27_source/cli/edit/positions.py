@@ -33,7 +33,7 @@ def move(text: str) -> Move:
     object of fields.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the text has none of these forms.
     """
     text = text.strip()
     if text.startswith("{"):
